@@ -1,0 +1,53 @@
+"""Everything the next decision depends on: the log, and this process's own facts."""
+
+from collections.abc import Iterable, Sequence
+
+from lai.context import View
+from lai.ledger import IllegalTransition, Ledger
+from lai.records import Record
+
+
+class History:
+    """The fold of the log, read one record at a time.
+
+    ``opened_at`` is the last line that stood there when this process opened the log: an
+    approval up to it was given to another process. ``declined`` holds the attempts on
+    which a person gave this process no verdict. ``violations`` are records of the file
+    that the transition table forbids, as (line, sentence); they changed nothing.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.view = View()
+        self.opened_at = 0
+        self.declined: set[str] = set()
+        self.violations: list[tuple[int, str]] = []
+
+    @classmethod
+    def of(
+        cls, records: Iterable[Record], lines: Sequence[int] | None = None, lost: Iterable[int] = ()
+    ) -> "History":
+        """Read a log that exists already.
+
+        ``lines`` are the physical lines of the records (1, 2, 3 … if left out), ``lost``
+        the lines that could not be read.
+        """
+        history, gaps = cls(), sorted(lost, reverse=True)
+        for number, record in enumerate(records):
+            line = lines[number] if lines else number + 1
+            while gaps and gaps[-1] < line:
+                history.ledger.lose(gaps.pop())
+            try:
+                history.feed(record, line)
+            except IllegalTransition as problem:
+                history.violations.append((line, str(problem)))
+                history.ledger.lose(line)  # it says something we cannot place
+            history.opened_at = line
+        for line in reversed(gaps):
+            history.ledger.lose(line)
+        return history
+
+    def feed(self, record: Record, line: int) -> None:
+        """Read the next record. Raises :class:`IllegalTransition` and changes nothing."""
+        self.ledger.feed(record, line)
+        self.view.feed(record, line)
