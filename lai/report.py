@@ -1,0 +1,205 @@
+"""A session in words: its rows for a table, its flaws for ``verify``, actions as sentences.
+
+Pure: what is read is handed in, what is said is returned. The command line prints it and
+the notebooks make tables of it, so both say the same.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lai.actions import (
+    Action,
+    Ask,
+    AskVerdict,
+    Attempt,
+    CallModel,
+    Done,
+    LookUp,
+    Publish,
+    Settle,
+)
+from lai.approval import visible
+from lai.calls import arguments_text
+from lai.context import text_of
+from lai.executions import Execution
+from lai.history import History
+from lai.ledger import conflict
+from lai.lines import Contents
+from lai.records import Record
+
+MEANING = {
+    "approved": "a person agreed; not started",
+    "rejected": "a person refused; nothing ran",
+    "running": "started; the outcome is open",
+    "succeeded": "the tool confirmed it",
+    "failed": "the tool confirmed that it failed",
+    "unknown": "nobody can say whether it happened",
+}
+# Details of a ledger record that a reader wants to see, in this order.
+_TOLD = ("cause", "approval_of", "lookup", "target", "key", "evidence")
+_RECEIPT = ("path", "exit_code", "message", "verdict", "evidence", "content", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record as a reader sees it; ``who`` is a role or a status."""
+
+    line: int
+    type: str
+    who: str
+    call: str
+    execution: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What ``verify`` reports: damage, an illegal, stray or open record, a conflict, an unknown."""
+
+    line: int
+    kind: str
+    text: str
+
+
+def rows(contents: Contents) -> list[Row]:
+    """Every record of a session, in file order."""
+    return [
+        _row(record, line) for record, line in zip(contents.records, contents.lines, strict=True)
+    ]
+
+
+def _row(record: Record, line: int) -> Row:
+    kind = record["type"]
+    match record:
+        case {"type": "message", "message": {"role": role} as message}:
+            calls = message.get("tool_calls") or []
+            ids = [str(c.get("id", "")) for c in calls] or [str(message.get("tool_call_id", ""))]
+            return Row(line, kind, role, " ".join(ids), _attempt_in(message), _say(message))
+        case {"type": "tool_execution", "status": status}:
+            told = [f"{name}: {record[name]}" for name in _TOLD if name in record]
+            text = "; ".join([MEANING[status], *told])
+            return Row(line, kind, status, record["tool_call_id"], record["execution_id"], text)
+        case {"type": "resolution"}:
+            text = f"{record['outcome']}: {record.get('evidence', '')}"
+            return Row(line, kind, str(record.get("by", "")), "", record["execution_id"], text)
+        case {"type": "repair"}:
+            text = f"line {record.get('line')} is known to be no record"
+            return Row(line, kind, "", "", "", text)
+        case {"type": "compaction"}:
+            text = f"keeps from line {record.get('first_kept')}; {record.get('summary', '')}"
+            return Row(line, kind, "", "", "", text)
+    return Row(line, kind, "", "", "", "unknown type, kept and ignored")
+
+
+def _say(message: Record) -> str:
+    if message["role"] == "tool":
+        return _receipt(message)
+    calls = message.get("tool_calls") or []
+    asked = [
+        f"asks for {c['function'].get('name')} {arguments_text(c['function'].get('arguments'))}"
+        for c in calls
+    ]
+    return "; ".join(filter(None, [text_of(message), *asked]))
+
+
+def _receipt(message: Record) -> str:
+    """A tool result in short; its JSON is the least readable line of a session."""
+    result = _result(message)
+    told = [f"{name}: {result[name]}" for name in _RECEIPT if result.get(name) not in (None, "")]
+    if "status" not in result:
+        return text_of(message)
+    return "; ".join([f"receipt: {result['status']}", *told])
+
+
+def _result(message: Record) -> Record:
+    try:
+        found = json.loads(text_of(message))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _attempt_in(message: Record) -> str:
+    return str(_result(message).get("execution_id", "")) if message["role"] == "tool" else ""
+
+
+def shorten(ids: Iterable[str], least: int = 8) -> dict[str, str]:
+    """Each id cut to its prefix and as few characters as keep all of them apart."""
+    known = sorted({i for i in ids if i})
+    for length in range(least, max(map(len, known), default=0) + 1):
+        short = {i: i[: i.find("_") + 1 + length] for i in known}
+        if len(set(short.values())) == len(known):
+            return {i: s if s == i else f"{s}…" for i, s in short.items()}
+    return {i: i for i in known}
+
+
+def table(found: list[Row], width: int = 150) -> list[str]:
+    """The rows as aligned lines for a terminal, cut to ``width`` characters."""
+    calls = shorten(i for row in found for i in row.call.split())
+    attempts = shorten(row.execution for row in found)
+    cells = [("line", "type", "who", "call", "execution", "")]
+    for row in found:
+        ids = " ".join(calls.get(i, i) for i in row.call.split())
+        execution = attempts.get(row.execution, "")
+        cells.append((str(row.line), row.type, row.who, ids, execution, visible(row.text)))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+    lines = []
+    for *head, text in cells:
+        left = "  ".join(cell.ljust(w) for cell, w in zip(head, widths, strict=True))
+        whole = f"{left}  {text}".rstrip()
+        lines.append(whole if len(whole) <= width else f"{whole[: width - 1]}…")
+    return lines
+
+
+def flaws(contents: Contents) -> list[Flaw]:
+    """What is wrong or open in a session, in file order. Empty for a session that is whole."""
+    lost = [d.line for d in contents.damage if d.lost]
+    history = History.of(contents.records, contents.lines, lost)
+    ledger = history.ledger
+    found = [Flaw(d.line, "damage", str(d)) for d in contents.damage if not d.acknowledged]
+    found += [
+        Flaw(line, "illegal", problem)
+        for line, problem in history.violations
+        if line not in contents.acknowledged
+    ]
+    found += [Flaw(line, "stray", problem) for line, problem in ledger.oddities]
+    found += [Flaw(c.line, "open", f"{c.name} ({c.id}) has no result") for c in ledger.open]
+    for execution in ledger.executions.values():
+        problem = execution.call and conflict(execution.call, execution)
+        if problem:
+            found.append(Flaw(execution.line, "conflict", f"{execution.id}: {problem}"))
+    found += [
+        Flaw(e.line, "unknown", f"{e.tool_name} {e.id}: nobody knows whether it happened")
+        for e in ledger.unresolved()
+    ]
+    return sorted(found, key=lambda flaw: flaw.line)
+
+
+def describe(action: Action) -> str:
+    """An action as half a sentence about its call; long ids are cut."""
+    match action:
+        case CallModel():
+            return "the model is asked"
+        case Done():
+            return "the turn is over"
+    call = f"{action.call.name} ({_cut(action.call.id)})"
+    match action:
+        case Ask():
+            return f"{call} needs your approval"
+        case Attempt(retry_of=Execution(id=earlier)):
+            return f"{call} runs again; {_cut(earlier)} stays on record"
+        case Attempt():
+            return f"{call} runs"
+        case Settle(_, execution):
+            return f"{call}: {_cut(execution.id)} was interrupted, so it is unknown"
+        case LookUp(_, execution):
+            return f"{call}: asking what became of {_cut(execution.id)}"
+        case AskVerdict(_, execution):
+            return f"{call}: {_cut(execution.id)} needs your verdict"
+        case Publish(_, result):
+            return f"{call}: result {result.get('status')} goes to the model"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 24 else f"{name[: name.find('_') + 9]}…"
