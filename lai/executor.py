@@ -1,0 +1,233 @@
+"""Doing one action and writing it down: the only code that both acts and records.
+
+Rules that live here and nowhere else:
+
+1. ``running`` is on disk before the effect may start, the outcome before the receipt, the
+   receipt before the next call or the next answer of the model.
+2. A new attempt has a new execution id and keeps the call's recorded key. Before it
+   repeats anything it looks: a target that moved, or a key that its service may have
+   forgotten, is put to a person.
+3. What a person has not answered is not recorded. The open question is a fact of the log
+   and outlives the process.
+4. A person who stops a running tool is told the truth before anything else: ``unknown``
+   is on disk and published when the interrupt goes on its way.
+
+It does not choose: ``recovery.decide`` does. The model and the tools are handed in.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from lai import approval
+from lai.actions import (
+    Action,
+    Ask,
+    AskVerdict,
+    Attempt,
+    CallModel,
+    Done,
+    LookUp,
+    Publish,
+    Settle,
+)
+from lai.approval import Kind, Question
+from lai.calls import Call, arguments_sha256, parse_arguments
+from lai.context import text_of
+from lai.executions import Execution
+from lai.journal import Journal
+from lai.outcome import bases, look_up_once, named, obstacle, plain, read_once, run_once, words
+from lai.receipts import receipt, refused
+from lai.records import JSON, LaiError, Message, Status, message_record
+from lai.session import SessionError
+from lai.tools import Effect, Finding, Run, Tool, find
+
+if TYPE_CHECKING:
+    from lai.models import Model
+
+
+class EmptyReply(LaiError):
+    """The model's message says nothing and calls nothing. Nothing was recorded."""
+
+
+@dataclass(slots=True)
+class Executor:
+    """The hands of the loop: a journal, and what may be used.
+
+    ``ask`` gets a Question and returns the answer, or None for "not now"; ``ask=None``
+    means that nobody is there. ``now`` tells seconds since the epoch.
+    """
+
+    journal: Journal
+    model: "Model"
+    tools: Sequence[Tool]
+    ask: Callable[[Question], str | None] | None
+    system: str
+    now: Callable[[], float]
+    schemas: list[JSON] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.schemas = [tool.schema() for tool in self.tools]
+
+    def perform(self, action: Action) -> Question | None:
+        """Do ``action`` and record it. Returns a question that nobody has answered yet."""
+        if not isinstance(action, CallModel | Done):
+            self.journal.require_whole_history()
+        match action:
+            case CallModel():
+                self._call_model()
+            case Ask(call, earlier, caution):
+                return self._ask(call, earlier, caution)
+            case Attempt(call, approved, retry_of):
+                self._attempt(call, approved, retry_of)
+            case Settle(_, execution):
+                interrupted = execution.status is Status.RUNNING
+                self.journal.settle(execution, "crash" if interrupted else "lost_line")
+            case LookUp(call, execution):
+                self._look_up(call, execution)
+            case AskVerdict(call, execution):
+                return self._ask_verdict(call, execution)
+            case Publish(call, result):
+                self.journal.publish(call, result)
+            case Done():
+                pass
+            case _:
+                assert_never(action)
+        return None
+
+    def _call_model(self) -> None:
+        head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
+        view = self.journal.history.view
+        reply = self.model([*head, *view.messages()], self.schemas)
+        message = plain(reply.message)
+        calls = message.get("tool_calls") or []
+        if not calls and not text_of(message):
+            raise EmptyReply(
+                "the model answered with neither text nor a tool call; the turn is kept: try "
+                "again, or choose another model"
+            )
+        known, taken = self.journal.history.ledger.calls, set()
+        for raw in calls:  # an id that is empty or was used before pairs nothing
+            if not raw.get("id") or raw["id"] in known or raw["id"] in taken:
+                raw["id"] = self.journal.new_id("call")
+            taken.add(raw["id"])
+        cut = {"finish_reason": "length"} if calls and reply.finish_reason == "length" else {}
+        self.journal.append(message_record(message, **cut))
+
+    def _ask(self, call: Call, earlier: Execution | None, caution: str) -> Question | None:
+        tool, arguments = self._tool(call), parse_arguments(call.text)
+        sha256 = arguments_sha256(arguments)
+        try:
+            # Looked at before it is shown: if it moves in between, the attempt will see it.
+            base = {"base_sha256": tool.version(arguments)} if tool.version else {}
+            shown = tool.check(arguments)
+        except Exception as error:  # noqa: BLE001 (whatever stops the check, nothing has run)
+            self.journal.publish(call, refused(words(error)))
+            return None
+        unresolved = self.journal.history.ledger.unresolved()
+        cautions = [*approval.doubts(call, sha256, unresolved), tool.warning, caution]
+        question = Question(
+            kind=Kind.APPROVAL,
+            tool_name=call.name,
+            call_id=call.id,
+            arguments=arguments,
+            sha256=sha256,
+            key=self.journal.key(call, tool),
+            shown=shown,
+            cautions=tuple(filter(None, cautions)),
+            base_sha256=base.get("base_sha256"),
+        )
+        answer = self._answer(question)
+        if answer is None:
+            return question
+        if approval.approves(answer):
+            self.journal.begin(call, tool, Status.APPROVED, **base)
+        else:
+            self.journal.reject(call, tool, earlier)
+        return None
+
+    def _ask_verdict(self, call: Call, execution: Execution) -> Question | None:
+        tool, arguments, now = find(self.tools, call.name), parse_arguments(call.text), {}
+        if tool is not None and tool.version is not None:
+            try:
+                now = tool.check(arguments)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the question remains)
+                now = {"now": words(error)}
+        question = approval.verdict(call, arguments, execution, now)
+        answer = self._answer(question) if self.ask else ""
+        if answer is None:
+            return question
+        verdict = approval.read_verdict(answer)
+        if verdict is None:
+            self.journal.history.declined.add(execution.id)
+        else:
+            self.journal.resolve(execution.id, *verdict, by="person")
+        return None
+
+    def _answer(self, question: Question) -> str | None:
+        try:
+            return self.ask(question) if self.ask else None
+        except EOFError:  # input() at the end of its input
+            return None
+
+    def _attempt(self, call: Call, approved: Execution | None, retry_of: Execution | None) -> None:
+        tool, arguments = self._tool(call), parse_arguments(call.text)
+        if tool.effect is Effect.READ_ONLY:
+            run = Run(execution_id="", key=self.journal.remote_key(call))
+            self.journal.publish(call, read_once(tool, arguments, run))
+            return
+        carried = approved.details.get("approval_of") if approved else None
+        origin = retry_of or self.journal.history.ledger.executions.get(carried or "")
+        problem = obstacle(tool, arguments, origin, self.now()) if origin else {}
+        if origin is not None and problem:
+            self.journal.proceed(origin, Status.UNKNOWN, origin.result, **problem)
+            return
+        if approved is None:
+            assert origin is not None, "decide attempts only what was approved once"
+            base = {k: v for k, v in origin.details.items() if k == "base_sha256"}
+            details = {**base, "approval_of": origin.id}
+            approved = self.journal.begin(call, tool, Status.APPROVED, **details)
+        self._act(call, tool, approved, origin)
+
+    def _act(self, call: Call, tool: Tool, approved: Execution, origin: Execution | None) -> None:
+        arguments = parse_arguments(call.text)
+        accepted = bases(tool, arguments, approved, retry=origin is not None)
+        run = Run(approved.id, self.journal.remote_key(call), accepted)
+        kept = {k: v for k, v in approved.details.items() if k == "base_sha256"}
+        if tool.effect is Effect.KEYED:
+            kept["key_issued_at"] = origin.details["key_issued_at"] if origin else self.now()
+        try:
+            running = self.journal.proceed(approved, Status.RUNNING, **kept)
+            self.journal.proceed(running, *run_once(tool, arguments, run))
+        except (KeyboardInterrupt, SystemExit):
+            self._tell_of_stop(call, approved.id)
+            raise
+
+    def _tell_of_stop(self, call: Call, execution_id: str) -> None:
+        execution = self.journal.history.ledger.executions[execution_id]
+        try:
+            if execution.status is Status.RUNNING:
+                execution = self.journal.settle(execution, "interrupt")
+            if execution.status is not Status.APPROVED:
+                self.journal.publish(call, receipt(execution))
+        except SessionError:
+            pass  # the stop hit an append; the next start finds `running` and settles it
+
+    def _look_up(self, call: Call, execution: Execution) -> None:
+        tool = self._tool(call)
+        key = self.journal.remote_key(call)
+        answer = look_up_once(tool, parse_arguments(call.text), key)
+        if answer.finding is Finding.FOUND:
+            status = Status.SUCCEEDED if answer.succeeded else Status.FAILED
+            result = named(status, execution.id, answer.result or {})
+        else:
+            status, result = Status.UNKNOWN, execution.result or {}
+        final = answer.finding is not Finding.ABSENT or tool.absent_is_final
+        finding = answer.finding if final else Finding.INCONCLUSIVE
+        seen = {"lookup": str(finding), "evidence": answer.evidence}
+        self.journal.proceed(execution, status, result, **seen)
+
+    def _tool(self, call: Call) -> Tool:
+        tool = find(self.tools, call.name)
+        assert tool is not None, "decide answers calls to unknown tools itself"
+        return tool

@@ -1,0 +1,137 @@
+"""Writing the log: every record of a turn passes through here, checked first.
+
+Check, write, then learn: a record that the transition table forbids is never written,
+and what the process believes is always what the disk already says.
+
+It does not choose what to write, and it does not act.
+"""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lai.calls import Call, arguments_sha256, parse_arguments
+from lai.executions import Execution
+from lai.history import History
+from lai.receipts import interrupted
+from lai.records import (
+    JSON,
+    LaiError,
+    Outcome,
+    Record,
+    Status,
+    execution_record,
+    message_record,
+    resolution_record,
+    result_message,
+)
+from lai.session import Session, SessionDamaged
+from lai.tools import Effect, Tool
+
+
+def fresh_id(prefix: str) -> str:
+    """A new ``exec_`` id of 32 hex digits, or an id of 24 for everything else."""
+    return f"{prefix}_{uuid.uuid4().hex[: 32 if prefix == 'exec' else 24]}"
+
+
+@dataclass(slots=True)
+class Journal:
+    """One session and the history that follows from it. ``new_id`` makes an id from a prefix."""
+
+    session: Session
+    history: History
+    new_id: Callable[[str], str] = fresh_id
+
+    def append(self, record: Record) -> None:
+        """Raises IllegalTransition with nothing written, SessionFailed when the disk refuses."""
+        self.history.ledger.check(record)
+        try:
+            line = self.session.append(record)
+            self.history.feed(self.session.records[-1], line)
+        except LaiError:
+            raise  # nothing was written, or the session refuses by itself from now on
+        except BaseException:
+            self.session.distrust("a stop fell between the file and what is known of it")
+            raise
+
+    def publish(self, call: Call, result: JSON) -> None:
+        """Append the one receipt of a call."""
+        self.append(message_record(result_message(call.id, result)))
+
+    def begin(self, call: Call, tool: Tool, status: Status, **details: Any) -> Execution:
+        """The first record of a new attempt: approved or rejected."""
+        record = execution_record(
+            self.new_id("exec"),
+            call.id,
+            status,
+            tool_name=call.name,
+            key=self.key(call, tool),
+            sha256=arguments_sha256(parse_arguments(call.text)),
+        )
+        self.append(record | details)
+        return self.history.ledger.executions[record["execution_id"]]
+
+    def proceed(
+        self, execution: Execution, status: Status, result: JSON | None = None, **details: Any
+    ) -> Execution:
+        """The next record of an attempt."""
+        record = execution_record(
+            execution.id,
+            execution.call_id,
+            status,
+            result=result,
+            tool_name=execution.tool_name,
+            key=execution.key,
+            sha256=execution.sha256,
+        )
+        self.append(record | details)
+        return self.history.ledger.executions[execution.id]
+
+    def settle(self, execution: Execution, cause: str) -> Execution:
+        """Record that the outcome is unknown, and why nobody saw it."""
+        result = interrupted(execution.id, cause)
+        return self.proceed(execution, Status.UNKNOWN, result, cause=cause)
+
+    def reject(self, call: Call, tool: Tool, earlier: Execution | None) -> Execution:
+        """Record a person's no; an ``earlier`` yes that was never used is withdrawn by it."""
+        if earlier is not None and earlier.status is Status.APPROVED:
+            return self.proceed(earlier, Status.REJECTED)
+        return self.begin(call, tool, Status.REJECTED)
+
+    def resolve(self, execution_id: str, outcome: Outcome, evidence: str, by: str) -> None:
+        """Record a person's verdict on an attempt that is unknown.
+
+        Raises IllegalTransition, with nothing written, for any other attempt. If its call
+        was answered already, the model is told in front of the next user text.
+        """
+        if not evidence.strip():
+            raise LaiError("a verdict needs evidence: say what you looked at and what you saw")
+        self.append(resolution_record(execution_id, outcome, evidence, by))
+
+    def key(self, call: Call, tool: Tool) -> str:
+        """One business action, one key: the recorded one, else what the promise asks for."""
+        for attempt in self.history.ledger.attempts(call):
+            if attempt.key is not None:
+                return attempt.key
+        if tool.effect is Effect.IDEMPOTENT:
+            return f"{call.name}:{arguments_sha256(parse_arguments(call.text))}"
+        return f"{call.name}:{call.id}"  # two intended identical commands are two actions
+
+    def remote_key(self, call: Call) -> str:
+        """The key as a service outside sees it: other sessions use the same call ids."""
+        return f"{self.session.id}:{call.name}:{call.id}"
+
+    def require_whole_history(self) -> None:
+        """Raise SessionDamaged while something is amiss that no person has acknowledged."""
+        places = [str(found) for found in self.session.unacknowledged]
+        places += [
+            f"line {line}: {problem}"
+            for line, problem in self.history.violations
+            if line not in self.session.acknowledged
+        ]
+        if places:
+            raise SessionDamaged(
+                f"{self.session.path}: {'; '.join(places)}. No tool runs until you have looked and "
+                f"acknowledged it: python -m lai repair {self.session.path}"
+            )

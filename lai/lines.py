@@ -1,0 +1,156 @@
+"""What the bytes of one line hold: records, damage, or a tail that was torn.
+
+Rules that live here and nowhere else:
+
+1. Lines end at byte 0x0A and nowhere else. Text may hold U+2028 and U+0085 as they are,
+   so ``str.splitlines`` would cut good records in two.
+2. Whole objects are records, also when several stand on one line or NULs surround them.
+   An object inside a broken one is never a record: it may be a piece of a text.
+3. A line that ends in byte 0x18 is a sealed tail. No record can end in that byte.
+4. What is neither is damage. It may have been any record, a ``running`` too.
+"""
+
+import hashlib
+import json
+from array import array
+from dataclasses import dataclass, replace
+
+from lai.records import Record, malformed
+
+SEAL = b"\x18"
+_FILLER = " \t\r\x00"  # what may stand around whole objects: spaces, and NULs of a lost write
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place in a session file that is not one record on one line.
+
+    ``line`` counts from 1, ``offset`` and ``size`` are bytes. ``lost`` says that a record
+    may have stood there: then no tool runs until a person has acknowledged it.
+    """
+
+    line: int
+    offset: int
+    size: int
+    sha256: str
+    reason: str
+    lost: bool
+    acknowledged: bool = False
+
+    def __str__(self) -> str:
+        seen = ", acknowledged" if self.acknowledged else ""
+        return f"line {self.line} at byte {self.offset}: {self.reason} ({self.size} bytes{seen})"
+
+
+class Contents:
+    """What a session file holds, read one physical line at a time.
+
+    ``records`` are in file order, ``lines`` their physical lines from 1. ``damage`` is
+    every place that is not one record on one line; ``acknowledged`` are the lines that
+    ``repair`` records speak of.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.lines = array("Q")
+        self.damage: list[Damage] = []
+        self.acknowledged: set[int] = set()
+        self.last_line = 0
+        self._offset = 0
+
+    def feed(self, raw: bytes) -> None:
+        """Read a whole line, its newline included."""
+        sealed = raw.endswith(SEAL + b"\n")
+        body = raw.removesuffix(b"\n").removesuffix(SEAL)
+        records, reason, lost = read_line(body)
+        if sealed:
+            reason, lost = "a torn tail, sealed", False
+        self._take(records, raw, body, reason, lost=lost)
+
+    def feed_tail(self, raw: bytes) -> bool:
+        """Read what stands after the last newline; False if it was torn, not just unended."""
+        records, reason, lost = read_line(raw)
+        if lost:
+            reason = "a torn tail: the last append never finished"
+        self._take(records, raw, raw, reason, lost=False)
+        return not lost
+
+    def remember(self, record: Record) -> int:
+        """A record that now stands on a line of its own at the end; returns that line."""
+        self.last_line += 1
+        self._keep(record)
+        return self.last_line
+
+    @property
+    def unacknowledged(self) -> list[Damage]:
+        """Damage that may have lost a record and that nobody has acknowledged."""
+        return [d for d in self.damage if d.lost and not d.acknowledged]
+
+    def _take(
+        self, records: list[Record], raw: bytes, body: bytes, reason: str | None, *, lost: bool
+    ) -> None:
+        self.last_line += 1
+        for record in records:
+            self._keep(record)
+        if reason:
+            digest = hashlib.sha256(body).hexdigest()
+            place = self.last_line, self._offset, len(body)
+            self.damage.append(Damage(*place, digest, reason, lost))
+        self._offset += len(raw)
+
+    def _keep(self, record: Record) -> None:
+        self.records.append(record)
+        self.lines.append(self.last_line)
+        if record.get("type") == "repair" and isinstance(record.get("line"), int):
+            self.acknowledged.add(record["line"])
+            place = record["line"], record.get("sha256")
+            self.damage = [
+                replace(d, acknowledged=True) if (d.line, d.sha256) == place else d
+                for d in self.damage
+            ]
+
+
+def repair_record(line: int, offset: int, raw: bytes) -> Record:
+    """Says that these bytes, at that place, are known to be no record."""
+    digest = hashlib.sha256(raw).hexdigest()
+    return {"type": "repair", "line": line, "offset": offset, "bytes": len(raw), "sha256": digest}
+
+
+def read_line(raw: bytes) -> tuple[list[Record], str | None, bool]:
+    """The records on a line, what is wrong with it, and whether a record may be lost there."""
+    try:
+        record = json.loads(raw.decode("utf-8"))
+        if isinstance(record, dict) and malformed(record) is None:
+            return [record], None, False
+    except (ValueError, RecursionError):
+        pass
+    return _salvage(raw)
+
+
+def _salvage(raw: bytes) -> tuple[list[Record], str | None, bool]:
+    text = raw.decode("utf-8", "surrogateescape")
+    found: list[Record] = []
+    at = _past_filler(text, 0)
+    while at < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+            text[at:end].encode("utf-8")  # bytes that are not UTF-8 make no record
+        except (ValueError, RecursionError):
+            return found, "the rest of the line cannot be read" if found else "cannot be read", True
+        if not isinstance(value, dict):
+            return found, "not a JSON object", True
+        problem = malformed(value)
+        if problem:
+            return found, problem, True
+        found.append(value)
+        at = _past_filler(text, end)
+    if not found:
+        return found, "no record on this line", True
+    return found, "several records on one line" if len(found) > 1 else "stray NUL bytes", False
+
+
+def _past_filler(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _FILLER:
+        at += 1
+    return at

@@ -1,0 +1,221 @@
+"""The append-only session file: durable appends, torn tails, damage, one writer.
+
+Rules that live here and nowhere else:
+
+1. Append = encode, write, fsync, and only then memory. What memory holds, the disk holds.
+2. After a failed write or fsync this process appends nothing more: a second fsync may
+   report success for bytes that were dropped. Reopening reads what is really there.
+3. Nothing is ever cut from the file or rewritten in it. A torn tail is sealed where it
+   stands; a damaged line stays, is reported with its place, and waits for a person.
+4. One writer. The lock is held by the operating system, so a process that dies lets it
+   go; a local disk is assumed (network file systems keep no such promise).
+
+It does not know what records mean: any object of a known shape is as good as another.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import filelock
+
+from lai.lines import SEAL, Contents, repair_record
+from lai.records import LaiError, Record, encode
+
+
+class SessionError(LaiError):
+    """The session file cannot be opened, read or written."""
+
+
+class SessionLocked(SessionError):
+    """Another process has this session open."""
+
+
+class SessionFailed(SessionError):
+    """An append failed; the file must be reopened before anything more is written."""
+
+
+class SessionDamaged(SessionError):
+    """The file has a place that may have held a record; a person must acknowledge it."""
+
+
+def session_path(workspace: Path | str, session_id: str = "demo") -> Path:
+    """Where a workspace keeps a session. Raises SessionError for an id that is no file name."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id, re.ASCII):
+        raise SessionError(
+            f"session id {session_id!r} cannot be used: only ASCII letters, digits, '-' and '_', "
+            "at most 64 of them; set AGENT_SESSION_ID"
+        )
+    return Path(workspace) / ".agent_state" / f"session-{session_id}.jsonl"
+
+
+class Session(Contents):
+    """One conversation = one file: what it holds, and the one way to add to it.
+
+    Use ``Session.open(path)`` as a context manager, or ``Session.read(path)``.
+    ``records`` are the objects as on disk, in order; ``damage`` is what is not one.
+    """
+
+    def __init__(self, path: Path, fsync: Callable[[int], None] = os.fsync) -> None:
+        super().__init__()
+        self.path = path
+        self._fsync = fsync
+        self._fd: int | None = None
+        self._lock_fd: int | None = None
+        self._refuses: str | None = "it is not open for appending"
+
+    @property
+    def id(self) -> str:
+        """The session's name: its file name without ``session-`` and ``.jsonl``."""
+        return self.path.stem.removeprefix("session-")
+
+    @classmethod
+    def open(cls, path: Path | str, *, fsync: Callable[[int], None] = os.fsync) -> Self:
+        """Open for appending: create if missing, take the lock, mend a torn tail.
+
+        Raises :class:`SessionLocked` if another process has it, :class:`SessionError` for
+        whatever the file system refuses. Damage is no error here; see ``damage``.
+        """
+        session = cls(Path(path), fsync)
+        session.start()
+        return session
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """Read without lock and without changing a byte; such a session takes no appends."""
+        session = cls(Path(path))
+        try:
+            tail = session._load()
+        except OSError as cause:
+            raise SessionError(f"cannot read {path}: {cause.strerror or cause}") from cause
+        if tail:
+            session.feed_tail(tail)
+        return session
+
+    def append(self, record: Record) -> int:
+        """Make ``record`` durable and return its line.
+
+        Raises RecordError, with nothing written, for what has no JSON form, and
+        :class:`SessionFailed` when the disk refuses: then nothing more is appended.
+        """
+        return self._write(b"", encode(record))
+
+    def acknowledge(self, line: int) -> None:
+        """Record that a person knows of the damage on ``line``; nothing of it is removed."""
+        offset = 0
+        with self.path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if number == line:
+                    self.append(repair_record(line, offset, raw.removesuffix(b"\n")))
+                    return
+                offset += len(raw)
+        raise SessionError(f"{self.path} has no line {line}")
+
+    def distrust(self, reason: str) -> None:
+        """Take no further appends: somebody's memory may be behind the file."""
+        self._refuses = reason
+
+    def close(self) -> None:
+        """Let the file and the lock go. Closing twice is harmless."""
+        for fd in (self._fd, self._lock_fd):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._lock_fd = None
+        self._refuses = "it is closed"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Take the lock, read the file, mend its tail. ``open`` calls this; nobody else need."""
+        try:
+            self._open()
+        except OSError as cause:
+            self.close()
+            raise SessionError(
+                f"cannot open the session {self.path}: {cause.strerror or cause}; check that it "
+                "is a file in a folder that exists, is yours and has room"
+            ) from cause
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        folder = self.path.parent
+        if not folder.exists():
+            folder.mkdir(mode=0o700, parents=True)
+            sync_folder(folder.parent, self._fsync)
+        self._lock()
+        new = not self.path.exists()
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        if new:
+            sync_folder(folder, self._fsync)
+        tail = self._load()
+        self._refuses = None
+        if tail:
+            self._mend(tail)
+
+    def _lock(self) -> None:
+        lock = self.path.with_name(self.path.name + ".lock")
+        self._lock_fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        if not filelock.lock_descriptor(self._lock_fd, blocking=False):
+            holder = os.read(self._lock_fd, 20).decode("ascii", "replace").strip()
+            raise SessionLocked(
+                f"the session {self.path} is open elsewhere"
+                f"{f' (process {holder})' if holder else ''}; close it there, or choose another "
+                "AGENT_SESSION_ID"
+            )
+        os.ftruncate(self._lock_fd, 0)
+        os.write(self._lock_fd, str(os.getpid()).encode())
+
+    def _load(self) -> bytes | None:
+        """Read all whole lines; return what stands after the last newline."""
+        with self.path.open("rb") as file:
+            for raw in file:  # a binary file splits at 0x0A alone
+                if not raw.endswith(b"\n"):
+                    return raw
+                self.feed(raw)
+        return None
+
+    def _mend(self, tail: bytes) -> None:
+        if self.feed_tail(tail):
+            self._write(b"\n", b"")
+            return
+        torn = self.damage[-1]
+        record = repair_record(torn.line, torn.offset, tail)
+        self._write(SEAL + b"\n", encode(record))
+
+    def _write(self, mend: bytes, line: bytes) -> int:
+        """Bytes first, then memory; whatever stops this in between stops all later appends."""
+        place = f"{self.path}: record {len(self.records) + 1}"
+        if self._refuses or self._fd is None:
+            raise SessionFailed(f"{place} was not written: {self._refuses}; open the session again")
+        self._refuses = "an earlier append did not finish"
+        try:
+            rest = memoryview(mend + line)
+            while rest:  # a regular file takes all at once unless the disk is full
+                rest = rest[os.write(self._fd, rest) :]
+            self._fsync(self._fd)
+        except OSError as cause:
+            raise SessionFailed(
+                f"{place} may not be on disk: {cause.strerror or cause}; nothing more is written "
+                "until the session is opened again"
+            ) from cause
+        number = self.remember(json.loads(line)) if line else self.last_line
+        self._refuses = None
+        return number
+
+
+def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
+    """Make the entries of a folder durable: fsync of a file does not save its name."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        fsync(fd)
+    finally:
+        os.close(fd)
