@@ -15,6 +15,7 @@ It does not know what became of a call: that is the ledger's reading of the log.
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from lai.records import JSON, LaiError, Record
@@ -90,28 +91,40 @@ def arguments_text(arguments: Any) -> str:
     return "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
 
 
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+)
+
+
 def arguments_sha256(arguments: JSON) -> str:
     """SHA-256, in hex, of the canonical form of tool arguments (reliability article, section 3.1).
 
     Sorted keys, no spaces, non-ASCII as it is, UTF-8. Raises ValueError for NaN and for a
     lone surrogate, which have no such form.
     """
-    canonical = json.dumps(
-        arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(arguments).encode("utf-8")).hexdigest()
 
 
 def parse_arguments(text: str) -> JSON:
     """The arguments of a tool call. Raises :class:`ArgumentsError` with what is wrong."""
+    digest(text)
+    arguments: JSON = json.loads(text)
+    return arguments
+
+
+@lru_cache(maxsize=8)  # a call is checked at each of its steps, and its text never changes
+def digest(text: str) -> str:
+    """``arguments_sha256`` of arguments as the model wrote them, read strictly.
+
+    Raises :class:`ArgumentsError` with what is wrong.
+    """
     try:
-        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+        value = _STRICT.decode(text)
         if not isinstance(value, dict):
             raise ArgumentsError(f"expected a JSON object, found {type(value).__name__}")
-        arguments_sha256(value)
+        return arguments_sha256(value)
     except (ValueError, RecursionError) as cause:
         raise ArgumentsError(f"not a JSON object: {cause}") from cause
-    return value
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
@@ -123,3 +136,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
 
 def _no_constant(name: str) -> Any:
     raise ArgumentsError(f"{name} is not JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lai.calls import ArgumentsError, Call, Pairing, arguments_text, parse_arguments
+from lai.calls import ArgumentsError, Call, Pairing, arguments_text, digest
 from lai.records import Message, Record
 
 NO_TEXT = ""  # some servers refuse null beside tool calls, others refuse a missing key
@@ -41,10 +41,6 @@ class _Entry:
     calls: tuple[Call, ...] = ()
     results: dict[Call, Message] = field(default_factory=dict)
 
-    @property
-    def complete(self) -> bool:
-        return len(self.results) == len(self.calls)
-
     def messages(self) -> list[Message]:
         return [self.message, *(self.results[call] for call in self.calls)]
 
@@ -55,6 +51,7 @@ class View:
     def __init__(self) -> None:
         self._head: list[Message] = []
         self._entries: list[_Entry] = []
+        self._sent: list[Message] = []  # what complete entries say, so that asking is cheap
         self._waiting: dict[Call, _Entry] = {}
         self._ids: set[str] = set()
         self._pairing = Pairing()
@@ -68,16 +65,15 @@ class View:
                 call = self._pairing.answered(record)
                 entry = self._waiting.pop(call, None) if call else None
                 if call and entry:
-                    sent = entry.message["tool_calls"][call.index]["id"]
-                    entry.results[call] = {**message, "tool_call_id": sent}
+                    self._feed_result(entry, call, message)
             case {"type": "message", "message": message}:
-                self._entries.append(_Entry(line, message))
+                self._enter(_Entry(line, message))
             case {"type": "compaction"}:
                 self._compact(record)
 
     def messages(self) -> list[Message]:
         """What to send, oldest first. The list is the caller's, the messages are not."""
-        return [*self._head, *(m for e in self._entries if e.complete for m in e.messages())]
+        return [*self._head, *self._sent]
 
     @property
     def final(self) -> str | None:
@@ -98,8 +94,27 @@ class View:
             raw_calls = zip(message["tool_calls"], calls, strict=True)
             sent["tool_calls"] = [self._sendable(raw, call) for raw, call in raw_calls]
         entry = _Entry(line, sent, calls)
-        self._entries.append(entry)
+        self._enter(entry)
         self._waiting.update(dict.fromkeys(calls, entry))
+
+    def _enter(self, entry: _Entry) -> None:
+        self._entries.append(entry)
+        if not entry.calls:
+            self._sent.append(entry.message)
+
+    def _feed_result(self, entry: _Entry, call: Call, message: Message) -> None:
+        sent = entry.message["tool_calls"][call.index]["id"]
+        entry.results[call] = {**message, "tool_call_id": sent}
+        if len(entry.results) < len(entry.calls):
+            return
+        if entry is self._entries[-1]:
+            self._sent += entry.messages()
+        else:  # an old file: the results came after other messages
+            self._sent = self._flat()
+
+    def _flat(self) -> list[Message]:
+        whole = (e for e in self._entries if len(e.results) == len(e.calls))
+        return [message for entry in whole for message in entry.messages()]
 
     def _sendable(self, raw: dict[str, Any], call: Call) -> dict[str, Any]:
         sent = call.id
@@ -108,7 +123,7 @@ class View:
         self._ids.add(sent)
         text = arguments_text(raw["function"].get("arguments"))
         try:
-            parse_arguments(text)
+            digest(text)
         except ArgumentsError:
             text = "{}"
         function = {**raw["function"], "arguments": text}
@@ -123,6 +138,7 @@ class View:
         else:
             first = record.get("first_kept", 0)
             self._entries = [e for e in self._entries if e.line >= first]
+        self._sent = self._flat()
 
 
 def text_of(message: Message) -> str:

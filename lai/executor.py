@@ -32,7 +32,7 @@ from lai.actions import (
     Settle,
 )
 from lai.approval import Kind, Question
-from lai.calls import Call, arguments_sha256, parse_arguments
+from lai.calls import Call, digest, parse_arguments
 from lai.context import text_of
 from lai.executions import Execution
 from lai.journal import Journal
@@ -116,7 +116,7 @@ class Executor:
 
     def _ask(self, call: Call, earlier: Execution | None, caution: str) -> Question | None:
         tool, arguments = self._tool(call), parse_arguments(call.text)
-        sha256 = arguments_sha256(arguments)
+        sha256 = digest(call.text)
         try:
             # Looked at before it is shown: if it moves in between, the attempt will see it.
             base = {"base_sha256": tool.version(arguments)} if tool.version else {}

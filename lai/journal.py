@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lai.calls import Call, arguments_sha256, parse_arguments
+from lai.calls import Call, digest
 from lai.executions import Execution
 from lai.history import History
 from lai.receipts import interrupted
@@ -67,7 +67,7 @@ class Journal:
             status,
             tool_name=call.name,
             key=self.key(call, tool),
-            sha256=arguments_sha256(parse_arguments(call.text)),
+            sha256=digest(call.text),
         )
         self.append(record | details)
         return self.history.ledger.executions[record["execution_id"]]
@@ -115,7 +115,7 @@ class Journal:
             if attempt.key is not None:
                 return attempt.key
         if tool.effect is Effect.IDEMPOTENT:
-            return f"{call.name}:{arguments_sha256(parse_arguments(call.text))}"
+            return f"{call.name}:{digest(call.text)}"
         return f"{call.name}:{call.id}"  # two intended identical commands are two actions
 
     def remote_key(self, call: Call) -> str:

@@ -19,7 +19,7 @@ It does not know tools, promises or what to do next: that is ``recovery``.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from lai.calls import ArgumentsError, Call, Pairing, arguments_sha256, parse_arguments
+from lai.calls import ArgumentsError, Call, Pairing, digest
 from lai.executions import Execution, after, as_record, resolved
 from lai.records import JSON, LaiError, Record, Status
 
@@ -164,7 +164,7 @@ def conflict(call: Call, execution: Execution) -> str | None:
     if execution.tool_name not in (None, call.name):
         return f"the ledger says {execution.tool_name}, the call says {call.name}"
     try:
-        sha256 = arguments_sha256(parse_arguments(call.text))
+        sha256 = digest(call.text)
     except ArgumentsError as error:
         return f"the call's arguments cannot be read: {error}"
     if execution.sha256 not in (None, sha256):

@@ -57,14 +57,16 @@ EXECUTION_KEYS = (
 )
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def encode(record: Record) -> bytes:
     """One line, newline included. Raises :class:`RecordError` before anything is written."""
     problem = malformed(record)
     if problem:
         raise RecordError(f"this record cannot be written: {problem}")
     try:
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode("utf-8") + b"\n"
+        return _ENCODER.encode(record).encode("utf-8") + b"\n"
     except (TypeError, ValueError, RecursionError) as cause:
         raise RecordError(f"this record has no JSON form in UTF-8: {cause}") from cause
 

@@ -207,7 +207,7 @@ class Session(Contents):
                 f"{place} may not be on disk: {cause.strerror or cause}; nothing more is written "
                 "until the session is opened again"
             ) from cause
-        number = self.remember(json.loads(line)) if line else self.last_line
+        number = self.remember(json.loads(line.decode("utf-8"))) if line else self.last_line
         self._refuses = None
         return number
 
