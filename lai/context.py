@@ -90,6 +90,7 @@ class View:
         if not calls and not text_of(message):
             return
         sent = {**message, "content": message.get("content") or NO_TEXT}
+        sent.pop("tool_calls", None)  # an empty list of them is refused by strict providers
         if calls:
             raw_calls = zip(message["tool_calls"], calls, strict=True)
             sent["tool_calls"] = [self._sendable(raw, call) for raw, call in raw_calls]
@@ -117,9 +118,9 @@ class View:
         return [message for entry in whole for message in entry.messages()]
 
     def _sendable(self, raw: dict[str, Any], call: Call) -> dict[str, Any]:
-        sent = call.id
-        if not sent or sent in self._ids:
-            sent = f"call_line{call.line}_{call.index}"
+        sent = call.id or f"call_line{call.line}_{call.index}"
+        while sent in self._ids:
+            sent = f"{sent}_again"
         self._ids.add(sent)
         text = arguments_text(raw["function"].get("arguments"))
         try:
@@ -132,13 +133,18 @@ class View:
     def _compact(self, record: Record) -> None:
         parts = [SUMMARY_HEADER, str(record.get("summary", "")), *record.get("pinned", ())]
         self._head = [{"role": "user", "content": "\n\n".join(map(str, parts))}]
-        if isinstance(record.get("retained_tail"), list):  # an older form of the record
-            self._head += record["retained_tail"]
-            self._entries = []
+        if "retained_tail" in record:  # an older form: the messages stand in the record
+            self._entries, self._sent = [], []
+            self._waiting.clear()
+            self._ids.clear()
+            for number, message in enumerate(record["retained_tail"], start=1):
+                self.feed(
+                    {"type": "message", "message": message}, -number
+                )  # on no line of the file
         else:
-            first = record.get("first_kept", 0)
+            first = record.get("first_kept", 1)
             self._entries = [e for e in self._entries if e.line >= first]
-        self._sent = self._flat()
+            self._sent = self._flat()
 
 
 def text_of(message: Message) -> str:

@@ -71,8 +71,7 @@ class Executor:
 
     def perform(self, action: Action) -> Question | None:
         """Do ``action`` and record it. Returns a question that nobody has answered yet."""
-        if not isinstance(action, CallModel | Done):
-            self.journal.require_whole_history()
+        self._require_a_log_to_go_by(action)
         match action:
             case CallModel():
                 self._call_model()
@@ -94,6 +93,12 @@ class Executor:
             case _:
                 assert_never(action)
         return None
+
+    def _require_a_log_to_go_by(self, action: Action) -> None:
+        if not isinstance(action, Done):
+            self.journal.session.require_writable()
+        if not isinstance(action, CallModel | Done):
+            self.journal.require_whole_history()
 
     def _call_model(self) -> None:
         head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []

@@ -128,7 +128,7 @@ class Journal:
         places += [
             f"line {line}: {problem}"
             for line, problem in self.history.violations
-            if line not in self.session.acknowledged
+            if not self.session.acknowledged(line)
         ]
         if places:
             raise SessionDamaged(

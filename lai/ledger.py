@@ -207,5 +207,17 @@ def latest_execution_by_tool_call(records: Iterable[Record]) -> dict[str, Record
 def _fold(records: list[Record]) -> Ledger:
     ledger = Ledger()
     for number, record in enumerate(records, start=1):
-        ledger.feed(record, number)
+        try:
+            ledger.feed(record, number)
+        except IllegalTransition:
+            _feed_after_a_loss(ledger, record, number)
     return ledger
+
+
+def _feed_after_a_loss(ledger: Ledger, record: Record, number: int) -> None:
+    """Records alone do not tell of lost lines; where one may be missing, read on."""
+    ledger.lose(number)
+    try:
+        ledger.feed(record, number)
+    except IllegalTransition:
+        return  # it contradicts the log itself: History reports it, these readings leave it out

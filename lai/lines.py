@@ -19,7 +19,13 @@ from lai.records import Record, malformed
 
 SEAL = b"\x18"
 _FILLER = " \t\r\x00"  # what may stand around whole objects: spaces, and NULs of a lost write
-_DECODER = json.JSONDecoder()
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +53,13 @@ class Contents:
     """What a session file holds, read one physical line at a time.
 
     ``records`` are in file order, ``lines`` their physical lines from 1. ``damage`` is
-    every place that is not one record on one line; ``acknowledged`` are the lines that
-    ``repair`` records speak of.
+    every place that is not one record on one line.
     """
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.lines = array("Q")
         self.damage: list[Damage] = []
-        self.acknowledged: set[int] = set()
         self.last_line = 0
         self._offset = 0
 
@@ -102,9 +106,8 @@ class Contents:
     def _keep(self, record: Record) -> None:
         self.records.append(record)
         self.lines.append(self.last_line)
-        if record.get("type") == "repair" and isinstance(record.get("line"), int):
-            self.acknowledged.add(record["line"])
-            place = record["line"], record.get("sha256")
+        if record.get("type") == "repair":
+            place = record.get("line"), record.get("sha256")
             self.damage = [
                 replace(d, acknowledged=True) if (d.line, d.sha256) == place else d
                 for d in self.damage
@@ -120,7 +123,7 @@ def repair_record(line: int, offset: int, raw: bytes) -> Record:
 def read_line(raw: bytes) -> tuple[list[Record], str | None, bool]:
     """The records on a line, what is wrong with it, and whether a record may be lost there."""
     try:
-        record = json.loads(raw.decode("utf-8"))
+        record = _DECODER.decode(raw.decode("utf-8"))
         if isinstance(record, dict) and malformed(record) is None:
             return [record], None, False
     except (ValueError, RecursionError):

@@ -79,19 +79,38 @@ def malformed(record: Record) -> str | None:
         case {"type": "message"}:
             return "a message record needs a message with a role"
         case {"type": "tool_execution", "execution_id": str(), "tool_call_id": str()}:
-            status, result = record.get("status"), record.get("result")
-            if status not in tuple(Status):
-                return f"unknown execution status {status!r}"
-            return None if isinstance(result, dict | None) else "a result must be an object"
+            return _malformed_execution(record)
         case {"type": "tool_execution"}:
             return "a tool_execution needs an execution_id and a tool_call_id"
         case {"type": "resolution", "execution_id": str(), "outcome": outcome}:
             return None if outcome in tuple(Outcome) else f"unknown outcome {outcome!r}"
         case {"type": "resolution"}:
             return "a resolution needs an execution_id and an outcome"
+        case {"type": "compaction"}:
+            return _malformed_compaction(record)
         case {"type": str()}:
             return None
     return "a record needs a type"
+
+
+def _malformed_execution(record: Record) -> str | None:
+    if record.get("status") not in tuple(Status):
+        return f"unknown execution status {record.get('status')!r}"
+    if not isinstance(record.get("result"), dict | None):
+        return "a result must be an object"
+    texts = [record.get(name) for name in EXECUTION_KEYS[5:]]
+    return None if all(isinstance(t, str | None) for t in texts) else "ids and hashes are texts"
+
+
+def _malformed_compaction(record: Record) -> str | None:
+    tail, pinned = record.get("retained_tail", []), record.get("pinned", [])
+    if not isinstance(record.get("summary"), str):
+        return "a compaction needs a summary"
+    if not isinstance(record.get("first_kept", 1), int) or not isinstance(pinned, list):
+        return "first_kept is a line number, pinned a list"
+    if not isinstance(tail, list) or any(malformed(message_record(m)) for m in tail):
+        return "a retained_tail is a list of messages"
+    return None
 
 
 def _malformed_message(message: Message) -> str | None:

@@ -1,7 +1,7 @@
 """A session in words: its rows for a table, its flaws for ``verify``, actions as sentences.
 
-Pure: what is read is handed in, what is said is returned. The command line prints it and
-the notebooks make tables of it, so both say the same.
+Nothing is printed here: the command line prints it, and the notebooks make tables of it, so
+both say the same.
 """
 
 import json
@@ -27,6 +27,7 @@ from lai.history import History
 from lai.ledger import conflict
 from lai.lines import Contents
 from lai.records import Record
+from lai.session import Session
 
 MEANING = {
     "approved": "a person agreed; not started",
@@ -152,16 +153,15 @@ def table(found: list[Row], width: int = 150) -> list[str]:
     return lines
 
 
-def flaws(contents: Contents) -> list[Flaw]:
+def flaws(session: Session) -> list[Flaw]:
     """What is wrong or open in a session, in file order. Empty for a session that is whole."""
-    lost = [d.line for d in contents.damage if d.lost]
-    history = History.of(contents.records, contents.lines, lost)
+    history = History.of(session.records, session.lines, [d.line for d in session.damage if d.lost])
     ledger = history.ledger
-    found = [Flaw(d.line, "damage", str(d)) for d in contents.damage if not d.acknowledged]
+    found = [Flaw(d.line, "damage", str(d)) for d in session.damage if not d.acknowledged]
     found += [
         Flaw(line, "illegal", problem)
         for line, problem in history.violations
-        if line not in contents.acknowledged
+        if not session.acknowledged(line)
     ]
     found += [Flaw(line, "stray", problem) for line, problem in ledger.oddities]
     found += [Flaw(c.line, "open", f"{c.name} ({c.id}) has no result") for c in ledger.open]

@@ -105,14 +105,29 @@ class Session(Contents):
 
     def acknowledge(self, line: int) -> None:
         """Record that a person knows of the damage on ``line``; nothing of it is removed."""
+        self.append(self._repair_of(line))
+
+    def acknowledged(self, line: int) -> bool:
+        """Whether a person has acknowledged this very line, as it stands there now."""
+        claims = [r for r in self.records if r["type"] == "repair" and r.get("line") == line]
+        return bool(claims) and self._repair_of(line)["sha256"] in [c.get("sha256") for c in claims]
+
+    def _repair_of(self, line: int) -> Record:
         offset = 0
         with self.path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
                 if number == line:
-                    self.append(repair_record(line, offset, raw.removesuffix(b"\n")))
-                    return
+                    return repair_record(line, offset, raw.removesuffix(b"\n"))
                 offset += len(raw)
         raise SessionError(f"{self.path} has no line {line}")
+
+    def require_writable(self) -> None:
+        """Raise :class:`SessionFailed` if nothing more can be appended here."""
+        if self._refuses or self._fd is None:
+            raise SessionFailed(
+                f"{self.path}: record {len(self.records) + 1} was not written: {self._refuses}; "
+                "open the session again"
+            )
 
     def distrust(self, reason: str) -> None:
         """Take no further appends: somebody's memory may be behind the file."""
@@ -136,10 +151,11 @@ class Session(Contents):
         """Take the lock, read the file, mend its tail. ``open`` calls this; nobody else need."""
         try:
             self._open()
-        except OSError as cause:
+        except (OSError, ValueError) as cause:
             self.close()
+            why = getattr(cause, "strerror", None) or cause
             raise SessionError(
-                f"cannot open the session {self.path}: {cause.strerror or cause}; check that it "
+                f"cannot open the session {self.path}: {why}; check that it "
                 "is a file in a folder that exists, is yours and has room"
             ) from cause
         except BaseException:
@@ -148,15 +164,16 @@ class Session(Contents):
 
     def _open(self) -> None:
         folder = self.path.parent
-        if not folder.exists():
-            folder.mkdir(mode=0o700, parents=True)
-            sync_folder(folder.parent, self._fsync)
+        for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
+            missing.mkdir(mode=0o700)
+            sync_folder(missing.parent, self._fsync)
         self._lock()
-        new = not self.path.exists()
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        if new:
-            sync_folder(folder, self._fsync)
         tail = self._load()
+        # The process before may have died ahead of its fsync: what was read here, and the
+        # name it was read under, must not be able to vanish once something is done about it.
+        self._fsync(self._fd)
+        sync_folder(folder, self._fsync)
         self._refuses = None
         if tail:
             self._mend(tail)
@@ -193,9 +210,9 @@ class Session(Contents):
 
     def _write(self, mend: bytes, line: bytes) -> int:
         """Bytes first, then memory; whatever stops this in between stops all later appends."""
+        self.require_writable()
+        assert self._fd is not None
         place = f"{self.path}: record {len(self.records) + 1}"
-        if self._refuses or self._fd is None:
-            raise SessionFailed(f"{place} was not written: {self._refuses}; open the session again")
         self._refuses = "an earlier append did not finish"
         try:
             rest = memoryview(mend + line)
