@@ -4,6 +4,7 @@
     python run.py test [ARGS]        run the tests; ARGS go to pytest
     python run.py notebooks [NAMES]  run the notebooks, or those named, without a browser
     python run.py doctor             check this machine and say what to do about it
+    python run.py lai [ARGS]         the agent in the terminal; the same as python -m lai
     python run.py COMMAND ...        run any command in the environment
 
 The first run makes the folder .venv beside this file and installs the tested versions of
@@ -153,6 +154,7 @@ def run(command: List[str], folder: Optional[Path] = None, **more: str) -> int:
 def lab(arguments: List[str]) -> int:
     """JupyterLab on the notebooks; the note it leaves in its own folder tells its address."""
     command = [str(PYTHON), "-m", "jupyterlab", "notebooks", "--Application.log_level=WARN"]
+    command.append("--ServerApp.answer_yes=True")  # Ctrl-C stops it, without a question
     command.append("--KernelManager.transport_encryption=auto")  # else each kernel warns
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
@@ -187,6 +189,8 @@ def main(arguments: List[str]) -> int:
         return lab(rest)
     if name in NAMED:
         return run([str(PYTHON), *NAMED[name], *rest], HERE)
+    if name == "lai":  # where the reader is: that is the folder the agent works in
+        return run([str(PYTHON), "-m", "lai", *rest])
     program = shutil.which(name, path=environment()["PATH"])
     if program:
         return run([program, *rest])

@@ -1,28 +1,32 @@
 """The command line: a chat that survives being killed, and a look at its session.
 
-    python -m lai [--workspace DIR]          chat; finishes an interrupted turn first
-    python -m lai --self-check               try the essential promises on this machine
-    python -m lai show FILE                  a session as a table
-    python -m lai verify FILE                what is damaged, open or unknown; exit 1 if any
-    python -m lai repair FILE                acknowledge damage after looking at it
-    python -m lai resolve FILE EXECUTION happened|not-happened --evidence TEXT
+Without a command it chats, and finishes an interrupted turn first.
 
-Exit codes: 0 done, 1 ``verify`` found something, 2 an error told in one line on stderr,
-3 a call waits for an approval that nobody gave, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 verify found something, 2 an error told in one line on stderr, 3 a
+question waits for an answer that nobody gave, 130 stopped by Ctrl-C.
 """
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 from lai import report
+from lai.approval import visible
 from lai.chat import chat
 from lai.history import History
 from lai.journal import Journal
 from lai.records import LaiError, Outcome
 from lai.selfcheck import self_check
 from lai.session import Session, SessionError
+
+COMMANDS = {
+    "show": "a session as a table",
+    "verify": "what is damaged, open or unknown; exit code 1 if anything is",
+    "repair": "acknowledge damage after looking at it; nothing is removed",
+    "resolve": "record what you found out about an attempt that is unknown",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,15 +61,21 @@ def _parser() -> argparse.ArgumentParser:
         epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--workspace", type=Path, default=Path(), metavar="DIR")
-    parser.add_argument("--self-check", action="store_true")
-    commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="")
-    for name in ("show", "verify", "repair", "resolve"):
-        command = commands.add_parser(name)
-        command.add_argument("file", type=Path)
-    command.add_argument("execution")
+    parser.add_argument(
+        "--workspace", type=Path, default=Path(), metavar="DIR", help="the folder to work in"
+    )
+    parser.add_argument(
+        "--self-check", action="store_true", help="try the essential promises on this machine"
+    )
+    commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="COMMAND")
+    for name, says in COMMANDS.items():
+        command = commands.add_parser(name, help=says, description=says)
+        command.add_argument("file", type=Path, metavar="FILE")
+    command.add_argument("execution", metavar="EXECUTION", help="its id, or the start of it")
     command.add_argument("outcome", choices=("happened", "not-happened"))
-    command.add_argument("--evidence", required=True, metavar="TEXT")
+    command.add_argument(
+        "--evidence", required=True, metavar="TEXT", help="what you saw, and where"
+    )
     return parser
 
 
@@ -76,8 +86,7 @@ def _dispatch(given: argparse.Namespace) -> int:
         return 0
     match given.command:
         case "show":
-            print("\n".join(report.table(report.rows(Session.read(given.file)))))
-            return 0
+            return _show(given.file)
         case "verify":
             return _verify(given.file)
         case "repair":
@@ -94,22 +103,51 @@ def _existing(path: Path) -> Path:
     return path
 
 
+def _show(path: Path) -> int:
+    rows = report.rows(Session.read(path))
+    width = shutil.get_terminal_size((150, 0)).columns if sys.stdout.isatty() else 150
+    print("\n".join(report.table(rows, width)) if rows else f"{path} holds no records")
+    return 0
+
+
+# What to do about a flaw; an open call needs nothing but the next start.
+ADVICE = {
+    "damage": "look at it, then acknowledge it: python -m lai repair {path}",
+    "illegal": "look at it, then acknowledge it: python -m lai repair {path}",
+    "unknown": "find out, then: python -m lai resolve {path} EXECUTION happened --evidence TEXT",
+    "open": "start the chat on this session; it goes on where it stopped",
+}
+
+
 def _verify(path: Path) -> int:
     session = Session.read(path)
     found = report.flaws(session)
     for flaw in found:
         print(f"line {flaw.line}: {flaw.kind}: {flaw.text}")
+        if flaw.kind in ("damage", "illegal"):
+            print(f"    {_excerpt(session, flaw.line)}")
+    for advice in dict.fromkeys(ADVICE[f.kind] for f in found if f.kind in ADVICE):
+        print(f"-> {advice.format(path=path)}")
     print(f"{len(session.records)} records, {len(found) or 'nothing'} to report")
     return 1 if found else 0
+
+
+def _excerpt(session: Session, line: int) -> str:
+    text = session.raw(line)[1].decode("utf-8", "backslashreplace")
+    return report.fit(visible(text), 140)
 
 
 def _repair(path: Path) -> int:
     with Session.open(path) as session:
         found = [f for f in report.flaws(session) if f.kind in ("damage", "illegal")]
         for flaw in found:
+            print(f"line {flaw.line}: {flaw.text}\n    {_excerpt(session, flaw.line)}")
             session.acknowledge(flaw.line)
-            print(f"acknowledged: {flaw.text}")
-    print("nothing was removed; tools may run again" if found else "nothing to repair")
+    print(
+        f"{len(found)} acknowledged, nothing removed; tools may run again"
+        if found
+        else "nothing to repair"
+    )
     return 0
 
 

@@ -1,6 +1,6 @@
-"""The nine things that can happen next, as values.
+"""The things that can happen next, as values.
 
-``recovery.decide`` returns one of them and does nothing; ``agent.perform`` does it and
+``recovery.decide`` returns one of them and does nothing; ``executor.perform`` does it and
 writes it down. Because an action is a value, a reader can ask what would happen, look
 at the answer, and only then let it happen.
 """

@@ -124,11 +124,23 @@ def read_line(raw: bytes) -> tuple[list[Record], str | None, bool]:
     """The records on a line, what is wrong with it, and whether a record may be lost there."""
     try:
         record = _DECODER.decode(raw.decode("utf-8"))
-        if isinstance(record, dict) and malformed(record) is None:
+        if _problem(record, raw) is None:
             return [record], None, False
     except (ValueError, RecursionError):
         pass
     return _salvage(raw)
+
+
+def _problem(record: object, raw: bytes) -> str | None:
+    """Why a JSON value on a line is no record; None if it is one."""
+    if not isinstance(record, dict):
+        return "not a JSON object"
+    if b"\\ud" in raw or b"\\uD" in raw:  # half of a character can be read but never sent on
+        try:
+            json.dumps(record, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            return "half of a character"
+    return malformed(record)
 
 
 def _salvage(raw: bytes) -> tuple[list[Record], str | None, bool]:
@@ -141,9 +153,7 @@ def _salvage(raw: bytes) -> tuple[list[Record], str | None, bool]:
             text[at:end].encode("utf-8")  # bytes that are not UTF-8 make no record
         except (ValueError, RecursionError):
             return found, "the rest of the line cannot be read" if found else "cannot be read", True
-        if not isinstance(value, dict):
-            return found, "not a JSON object", True
-        problem = malformed(value)
+        problem = _problem(value, raw)
         if problem:
             return found, problem, True
         found.append(value)

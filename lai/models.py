@@ -115,8 +115,7 @@ def _failure(client: openai.OpenAI, name: str, error: Exception) -> ModelError:
     advice = next((text for kinds, text in ADVICE if isinstance(error, kinds)), "")
     return ModelError(
         f"no usable answer from {_redact(f'{name} at {address}', client.api_key)}: {short}. "
-        f"{advice}Nothing of the answer was recorded and the turn is kept: go on with it later, "
-        "with continue_turn()."
+        f"{advice}Nothing of the answer was recorded; the turn is kept and can go on later."
     )
 
 

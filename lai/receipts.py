@@ -72,7 +72,7 @@ def conflicting(call: Call, problem: str, attempts: Iterable[Execution]) -> JSON
 def interrupted(execution_id: str, cause: str) -> JSON:
     """The result recorded for an attempt whose outcome nobody saw."""
     words = {
-        "crash": "The process died while this was running.",
+        "crash": "The process died while this was running. What it had started may still run.",
         "lost_line": "A line of the session that could not be read may have started this.",
         "interrupt": "A person stopped this while it was running.",
     }

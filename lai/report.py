@@ -7,6 +7,7 @@ both say the same.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 from lai.actions import (
     Action,
@@ -64,10 +65,11 @@ class Flaw:
 
 
 def rows(contents: Contents) -> list[Row]:
-    """Every record of a session, in file order."""
-    return [
-        _row(record, line) for record, line in zip(contents.records, contents.lines, strict=True)
-    ]
+    """Every record of a session and every damaged place, in file order."""
+    records = zip(contents.records, contents.lines, strict=True)
+    found = [_row(record, line) for record, line in records]
+    found += [Row(d.line, "damage", "", "", "", str(d)) for d in contents.damage]
+    return sorted(found, key=lambda row: row.line)
 
 
 def _row(record: Record, line: int) -> Row:
@@ -135,8 +137,22 @@ def shorten(ids: Iterable[str], least: int = 8) -> dict[str, str]:
     return {i: i for i in known}
 
 
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character takes two."""
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
+
+
+def fit(text: str, width: int) -> str:
+    """``text`` cut to ``width`` columns, with a sign that it was."""
+    if columns(text) <= width:
+        return text
+    while columns(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…"
+
+
 def table(found: list[Row], width: int = 150) -> list[str]:
-    """The rows as aligned lines for a terminal, cut to ``width`` characters."""
+    """The rows as aligned lines for a terminal, cut to ``width`` columns."""
     calls = shorten(i for row in found for i in row.call.split())
     attempts = shorten(row.execution for row in found)
     cells = [("line", "type", "who", "call", "execution", "")]
@@ -144,12 +160,11 @@ def table(found: list[Row], width: int = 150) -> list[str]:
         ids = " ".join(calls.get(i, i) for i in row.call.split())
         execution = attempts.get(row.execution, "")
         cells.append((str(row.line), row.type, row.who, ids, execution, visible(row.text)))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)][:-1]
     lines = []
     for *head, text in cells:
-        left = "  ".join(cell.ljust(w) for cell, w in zip(head, widths, strict=True))
-        whole = f"{left}  {text}".rstrip()
-        lines.append(whole if len(whole) <= width else f"{whole[: width - 1]}…")
+        padded = [c + " " * (w - columns(c)) for c, w in zip(head, widths, strict=True)]
+        lines.append(fit("  ".join([*padded, text]).rstrip(), width))
     return lines
 
 
@@ -157,7 +172,11 @@ def flaws(session: Session) -> list[Flaw]:
     """What is wrong or open in a session, in file order. Empty for a session that is whole."""
     history = History.of(session.records, session.lines, [d.line for d in session.damage if d.lost])
     ledger = history.ledger
-    found = [Flaw(d.line, "damage", str(d)) for d in session.damage if not d.acknowledged]
+    found = [
+        Flaw(d.line, "damage", f"{d.reason}, {d.size} bytes at byte {d.offset}")
+        for d in session.damage
+        if not d.acknowledged
+    ]
     found += [
         Flaw(line, "illegal", problem)
         for line, problem in history.violations

@@ -105,19 +105,22 @@ class Session(Contents):
 
     def acknowledge(self, line: int) -> None:
         """Record that a person knows of the damage on ``line``; nothing of it is removed."""
-        self.append(self._repair_of(line))
+        self.append(repair_record(line, *self.raw(line)))
 
     def acknowledged(self, line: int) -> bool:
         """Whether a person has acknowledged this very line, as it stands there now."""
         claims = [r for r in self.records if r["type"] == "repair" and r.get("line") == line]
-        return bool(claims) and self._repair_of(line)["sha256"] in [c.get("sha256") for c in claims]
+        if not claims:
+            return False
+        return repair_record(line, *self.raw(line))["sha256"] in [c.get("sha256") for c in claims]
 
-    def _repair_of(self, line: int) -> Record:
+    def raw(self, line: int) -> tuple[int, bytes]:
+        """The offset and the bytes of a line, as they stand on disk now; its newline aside."""
         offset = 0
         with self.path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
                 if number == line:
-                    return repair_record(line, offset, raw.removesuffix(b"\n"))
+                    return offset, raw.removesuffix(b"\n")
                 offset += len(raw)
         raise SessionError(f"{self.path} has no line {line}")
 
@@ -165,7 +168,7 @@ class Session(Contents):
     def _open(self) -> None:
         folder = self.path.parent
         for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
-            missing.mkdir(mode=0o700)
+            missing.mkdir(mode=0o700, exist_ok=True)  # another process may be faster
             sync_folder(missing.parent, self._fsync)
         self._lock()
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -193,6 +196,8 @@ class Session(Contents):
 
     def _load(self) -> bytes | None:
         """Read all whole lines; return what stands after the last newline."""
+        if not self.path.is_dir() and not self.path.is_file() and self.path.exists():
+            raise SessionError(f"{self.path} is a device or a pipe, not a file; move it away")
         with self.path.open("rb") as file:
             for raw in file:  # a binary file splits at 0x0A alone
                 if not raw.endswith(b"\n"):

@@ -300,7 +300,7 @@ def test_refused(status: int) -> None:
     said = error_of(httpx2.Response(status, json={"error": {"message": "额度已用完"}}))
     for part in ("prov/模型", "http://model.invalid:8080/v1", str(status), "额度已用完", "kept"):
         assert part in said
-    assert "continue_turn" in said
+    assert "can go on later" in said
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_long_and_ugly_words_are_cut() -> None:
 )
 def test_no_half_answers(body: list[bytes | BaseException]) -> None:
     """A garbled, cut or empty answer is an error and never a reply (K7-07)."""
-    assert "continue_turn" in error_of(streamed(*body))
+    assert "can go on later" in error_of(streamed(*body))
 
 
 @pytest.mark.parametrize("error", [httpx2.ConnectError("无路由"), httpx2.ConnectTimeout("slow")])

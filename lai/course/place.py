@@ -3,7 +3,7 @@
 Rules that live here:
 
 1. Every demonstration has a workspace of its own, so a cell can be run again. The folders
-   are removed when the kernel ends; their names are never shown.
+   are removed when the kernel ends in its own time; their names are never shown.
 2. Ids and the clock are handed in, so that a run prints the same bytes today and tomorrow.
    An id depends on where in the log it is made, so it is new in every process.
 3. The answers come from the offline model: a lesson needs no key and costs nothing.

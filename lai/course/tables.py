@@ -25,7 +25,7 @@ from lai.approval import visible
 from lai.history import History
 from lai.records import Record, Status
 from lai.recovery import POLICY, decide
-from lai.report import Row, describe, rows, shorten
+from lai.report import describe, rows, shorten
 from lai.session import Session
 from lai.tools import Effect, Tool
 
@@ -85,8 +85,7 @@ def records_table(session: Session | Path) -> Table:
     A line that is no record gets a row of its own, which says what is wrong with it.
     """
     contents = session if isinstance(session, Session) else Session.read(session)
-    damage = [Row(d.line, "damage", "", "", "", str(d)) for d in contents.damage]
-    found = sorted([*rows(contents), *damage], key=lambda row: row.line)
+    found = rows(contents)
     ids = shorten(i for row in found for i in (*row.call.split(), row.execution))
     cells = [
         {
