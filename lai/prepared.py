@@ -32,6 +32,7 @@ WORDS = {
         "但更早的尝试可能已经生效。请对照会话文件检查 `{target}`。",
         "failed": "`{tool}` 失败了（failed）。{why} "
         "继续之前请检查 `{target}`：执行过的部分可能留有影响。",
+        "done": "`{tool}` 已经执行（{status}）：`{target}`。",
         "read": "我读取了 `{target}`，内容是：`{content}`",
         "empty": "我读取了 `{target}`，它是空的。",
         "lost": "我处于离线状态，没有为这句话准备答案。我认识的提示有：{prompts}",
@@ -45,6 +46,7 @@ WORDS = {
         "run now, but an earlier attempt may have acted: compare the session with `{target}`.",
         "failed": "`{tool}` failed. {why} Check `{target}` before you go on: "
         "what did run may have left traces.",
+        "done": "`{tool}` did run ({status}): `{target}`.",
         "read": "I read `{target}`; it holds: `{content}`",
         "empty": "I read `{target}`; it is empty.",
         "lost": "I am offline and have no answer prepared for this. The prompts I know:{prompts}",
@@ -137,14 +139,16 @@ def _object(text: object) -> JSON:
 
 
 def _bad_news(results: list[_Result], words: dict[str, str]) -> Answer | None:
+    if not any(one.result.get("status") in BAD_NEWS for one in results):
+        return None
     said = []
     for one in results:
         status = one.result.get("status")
-        if status in BAD_NEWS:
-            why = one.result.get("message") or one.result.get("error") or ""
-            text = words[status].format(tool=one.tool, target=one.target, why=why)
-            said.append(text.replace("  ", " "))
-    return Answer(content="\n".join(said)) if said else None
+        why = one.result.get("message") or one.result.get("error") or ""
+        text = words[status if status in BAD_NEWS else "done"]
+        told = text.format(tool=one.tool, target=one.target, why=why, status=status)
+        said.append(told.replace("  ", " "))
+    return Answer(content="\n".join(said))
 
 
 def _scripted(prompt: str, done: int, scripts: Sequence[Script]) -> Answer | None:

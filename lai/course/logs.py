@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lai.calls import arguments_sha256
-from lai.receipts import DO_NOT_REPEAT
+from lai.receipts import DO_NOT_REPEAT, interrupted
 from lai.records import (
     JSON,
     Record,
@@ -74,7 +74,7 @@ CLOSING = _Call(
     "call_closing_demo", "run_bash", {"command": "echo closed >> audit.log"}, "exec_closing_demo"
 )
 WRITTEN: JSON = {"path": "recovery-demo.txt", "bytes_written": 9}
-DIED: JSON = {"message": "The process died while this was running."}
+DIED: JSON = {"message": interrupted("", "crash")["message"]}
 
 
 def _said(role: str, text: str) -> Record:
