@@ -49,5 +49,10 @@ class History:
 
     def feed(self, record: Record, line: int) -> None:
         """Read the next record. Raises :class:`IllegalTransition` and changes nothing."""
-        self.ledger.feed(record, line)
+        self.ledger.check(record)
+        self.learn(record, line)
+
+    def learn(self, record: Record, line: int) -> None:
+        """Read a record that ``ledger.check`` has let pass."""
+        self.ledger.learn(record, line)
         self.view.feed(record, line)

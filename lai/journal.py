@@ -48,7 +48,7 @@ class Journal:
         self.history.ledger.check(record)
         try:
             line = self.session.append(record)
-            self.history.feed(self.session.records[-1], line)
+            self.history.learn(self.session.records[-1], line)
         except LaiError:
             raise  # nothing was written, or the session refuses by itself from now on
         except BaseException:

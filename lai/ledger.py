@@ -76,6 +76,10 @@ class Ledger:
     def feed(self, record: Record, line: int) -> None:
         """Read the next record. Raises :class:`IllegalTransition` and changes nothing."""
         self.check(record)
+        self.learn(record, line)
+
+    def learn(self, record: Record, line: int) -> None:
+        """Read a record that ``check`` has let pass."""
         match record:
             case {"type": "message", "message": {"role": "assistant"}}:
                 for call in self._pairing.calls(record, line):

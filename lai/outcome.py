@@ -84,11 +84,14 @@ def named(status: Status, execution_id: str, result: Any) -> JSON:
     return {**head, **plain(result), **head}
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def plain(value: Any) -> JSON:
     """``value`` as it will stand on disk; what JSON cannot hold is told, never lost silently."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        found = json.loads(text.encode("utf-8", "replace"))
+        text = _ENCODER.encode(value)
+        found = json.loads(writable(text))
     except (TypeError, ValueError, RecursionError) as error:
         return {"message": f"the tool's result has no JSON form: {error}"}
     return found if isinstance(found, dict) else {"value": found}

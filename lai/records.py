@@ -58,6 +58,7 @@ EXECUTION_KEYS = (
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_SPACED = json.JSONEncoder(ensure_ascii=False)
 
 
 def encode(record: Record) -> bytes:
@@ -159,5 +160,4 @@ def resolution_record(execution_id: str, outcome: Outcome, evidence: str, by: st
 
 def result_message(call_id: str, result: JSON) -> Message:
     """The receipt for a tool call, as the model will read it."""
-    content = json.dumps(result, ensure_ascii=False)
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
+    return {"role": "tool", "tool_call_id": call_id, "content": _SPACED.encode(result)}

@@ -169,8 +169,9 @@ def _next_for(call: Call, tool: Tool | None, tools: Sequence[Tool], history: His
         return Publish(call, conflicting(call, problem, attempts))
     where, execution = standing(call, tool, history)
     move = POLICY[where][tool.effect if tool else Effect.OPAQUE]
-    refusal = refusal_of(call, tool, tools)
-    if refusal and move in (Move.ASK, Move.ATTEMPT, Move.LOOK_UP):
+    wants_to_run = move in (Move.ASK, Move.ATTEMPT, Move.LOOK_UP)
+    refusal = refusal_of(call, tool, tools) if wants_to_run else None
+    if refusal:
         doubtful = [attempt for attempt in attempts if attempt.unresolved]
         if not doubtful:
             return Publish(call, refused(refusal))
