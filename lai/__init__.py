@@ -28,8 +28,8 @@ from lai.models import ModelError, model_from_environment, scripted
 from lai.records import LaiError, Outcome, RecordError, Status
 from lai.recovery import POLICY, decide
 from lai.replies import Reply
-from lai.session import (
-    Session,
+from lai.session import Session
+from lai.storage import (
     SessionDamaged,
     SessionError,
     SessionFailed,

@@ -7,8 +7,10 @@ question waits for an answer that nobody gave, 130 stopped by Ctrl-C.
 """
 
 import argparse
+import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,7 +21,8 @@ from lai.history import History
 from lai.journal import Journal
 from lai.records import LaiError, Outcome
 from lai.selfcheck import self_check
-from lai.session import Session, SessionError
+from lai.session import Session
+from lai.storage import SessionError
 
 COMMANDS = {
     "show": "a session as a table",
@@ -38,19 +41,41 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code. Nothing a user can cause shows a traceback."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):  # other bytes than UTF-8 end nothing
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    _prepare_streams()
     try:
-        return _dispatch(_parser().parse_args(arguments))
+        code = _dispatch(_parser().parse_args(arguments))
+        sys.stdout.flush()
     except LaiError as error:
-        print(f"lai: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return _fail(str(error))
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away; there is nobody left to tell
+        _let_go_of_output()  # the reader went away; there is nobody left to tell
         return 0
+    except OSError as error:
+        _let_go_of_output()
+        return _fail(f"{error.filename or 'output'}: {error.strerror}; check that it can be used")
+    return code
+
+
+def _prepare_streams() -> None:
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (open to the end)
+        getattr(sys, name).reconfigure(errors="replace")  # bytes that are not UTF-8 end nothing
+
+
+def _let_go_of_output() -> None:
+    """What could not be written is not tried again when the process ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(text: str) -> int:
+    with suppress(OSError):  # nobody listens to errors either
+        print(f"lai: {visible(' '.join(text.split()))}", file=sys.stderr, flush=True)
+    return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -156,7 +181,9 @@ def _resolve(path: Path, execution: str, outcome: Outcome, evidence: str) -> int
         lost = [damage.line for damage in session.damage if damage.lost]
         history = History.of(session.records, session.lines, lost)
         stem = execution.rstrip("…")
-        known = [i for i in history.ledger.executions if i.startswith(stem)]
+        everything = history.ledger.executions
+        known = [stem] if stem in everything else [i for i in everything if i.startswith(stem)]
+        known = known if stem else []
         if len(known) != 1:
             raise LaiError(
                 f"{execution} names {len(known)} attempts of {path}; python -m lai show {path} "

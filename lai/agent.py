@@ -14,7 +14,8 @@ Synchronous only: in a notebook, run it in a thread and await that.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lai.actions import Action, CallModel, Done, Publish, Settle
 from lai.approval import Question
@@ -30,6 +31,8 @@ from lai.tools import Effect, Tool, find
 if TYPE_CHECKING:
     from lai.models import Model
 
+P = ParamSpec("P")
+T = TypeVar("T")
 SYSTEM = (
     "You are a careful assistant working in one folder through tools. A tool result with "
     'status "unknown" means that the effect may have happened: do not repeat it, say what '
@@ -52,6 +55,17 @@ class TurnOpen(LaiError):
 
 class TurnTooLong(LaiError):
     """The model called for tools again and again without a final answer."""
+
+
+def _alone(method: Callable[Concatenate["Agent", P], T]) -> Callable[Concatenate["Agent", P], T]:
+    """Let nobody else work on the session meanwhile; see ``Session.working``."""
+
+    @wraps(method)
+    def alone(self: "Agent", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.journal.session.working():
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 class Agent:
@@ -92,12 +106,14 @@ class Agent:
         """What would happen next. Nothing happens."""
         return decide(self.history, self.tools)
 
+    @_alone
     def advance(self) -> Action:
         """Do one action and return it; ``question`` tells if it stopped at one."""
         action = self.next_action()
         self.question = self.executor.perform(action)
         return action
 
+    @_alone
     def run(self, text: str) -> str | Question:
         """A new turn: its final answer, or the question at which it stopped.
 
@@ -113,10 +129,12 @@ class Agent:
         self.journal.append(message_record(message))
         return self._loop()
 
+    @_alone
     def continue_turn(self) -> str | Question:
         """Go on with an unfinished turn; with none, the last answer comes back."""
         return self._loop()
 
+    @_alone
     def recover(self) -> list[str]:
         """Answer every open call, without calling the model. Returns the answered ids.
 
@@ -130,6 +148,7 @@ class Agent:
                 answered.append(call.id)
         return answered
 
+    @_alone
     def abandon(self) -> None:
         """Close the turn on a person's word: every open call gets a true receipt, no tool runs."""
         if not self.turn_open:
@@ -138,6 +157,7 @@ class Agent:
             self._give_up()
         self.journal.append(message_record({"role": "assistant", "content": CLOSED}))
 
+    @_alone
     def resolve(
         self, execution_id: str, outcome: Outcome | str, evidence: str, by: str = "person"
     ) -> None:

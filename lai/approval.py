@@ -150,5 +150,6 @@ def _piece(name: str, value: Any) -> list[str]:
     lines = text.split("\n")
     if len(lines) == 1 and len(text) <= 80:
         return [f"  {name}: {visible(text)}"]
-    size = f"{len(lines)} lines, {len(text)} characters"
+    count = len(lines) - (lines[-1] == "")  # a line end ends a line and starts none
+    size = f"{count} line{'s' * (count != 1)}, {len(text)} characters"
     return [f"  {name} ({size}):", *(f"  | {visible(line)}" for line in lines)]

@@ -22,7 +22,8 @@ from lai.context import text_of
 from lai.executor import EmptyReply
 from lai.models import ModelError, model_from_environment
 from lai.records import LaiError, Message
-from lai.session import Session, session_path
+from lai.session import Session
+from lai.storage import session_path
 from lai.voice import Voice
 from lai.workspace import workspace_tools
 
@@ -53,7 +54,7 @@ def chat(workspace: Path) -> int:
             return _talk(agent, voice)
         except _Waiting:
             question = agent.question
-            what = f"{question.tool_name} ({question.call_id})" if question else "a call"
+            what = visible(f"{question.tool_name} ({question.call_id})") if question else "a call"
             voice.line(f"[waiting] {what} waits for your answer; start again to give it")
             return 3
 
@@ -119,14 +120,14 @@ def _advance(agent: Agent, voice: Voice, text: str | None) -> bool:
 def _context(agent: Agent) -> str:
     messages = agent.history.view.messages()
     lines = [
-        report.fit(f"{m['role']:<10}{visible(' '.join(_words(m).split()))}", _width())
+        report.fit(visible(f"{m['role']:<10}{' '.join(_words(m).split())}"), _width())
         for m in messages
     ]
     return "\n".join([*lines, f"{len(messages)} messages; the ledger is not among them"])
 
 
 def _words(message: Message) -> str:
-    calls = [call["function"]["name"] for call in message.get("tool_calls", [])]
+    calls = [call["function"].get("name") for call in message.get("tool_calls", [])]
     return " ".join(filter(None, [text_of(message), *(f"asks for {name}" for name in calls)]))
 
 

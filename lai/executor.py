@@ -39,7 +39,7 @@ from lai.journal import Journal
 from lai.outcome import bases, look_up_once, named, obstacle, plain, read_once, run_once, words
 from lai.receipts import receipt, refused
 from lai.records import JSON, LaiError, Message, Status, message_record
-from lai.session import SessionError
+from lai.storage import SessionError
 from lai.tools import Effect, Finding, Run, Tool, find
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Executor:
         head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
         view = self.journal.history.view
         reply = self.model([*head, *view.messages()], self.schemas)
-        message = plain(reply.message)
+        message = plain(reply.message) | {"role": "assistant"}
         calls = message.get("tool_calls") or []
         if not calls and not text_of(message):
             raise EmptyReply(
@@ -113,7 +113,8 @@ class Executor:
             )
         known, taken = self.journal.history.ledger.calls, set()
         for raw in calls:  # an id that is empty or was used before pairs nothing
-            if not raw.get("id") or raw["id"] in known or raw["id"] in taken:
+            raw["id"] = str(raw.get("id") or "")
+            if not raw["id"] or raw["id"] in known or raw["id"] in taken:
                 raw["id"] = self.journal.new_id("call")
             taken.add(raw["id"])
         cut = {"finish_reason": "length"} if calls and reply.finish_reason == "length" else {}
@@ -125,7 +126,7 @@ class Executor:
         try:
             # Looked at before it is shown: if it moves in between, the attempt will see it.
             base = {"base_sha256": tool.version(arguments)} if tool.version else {}
-            shown = tool.check(arguments)
+            shown = plain(tool.check(arguments))
         except Exception as error:  # noqa: BLE001 (whatever stops the check, nothing has run)
             self.journal.publish(call, refused(words(error)))
             return None
@@ -155,7 +156,7 @@ class Executor:
         tool, arguments, now = find(self.tools, call.name), parse_arguments(call.text), {}
         if tool is not None and tool.version is not None:
             try:
-                now = tool.check(arguments)
+                now = plain(tool.check(arguments))
             except Exception as error:  # noqa: BLE001 (whatever it is, the question remains)
                 now = {"now": words(error)}
         question = approval.verdict(call, arguments, execution, now)
@@ -203,7 +204,7 @@ class Executor:
             kept["key_issued_at"] = origin.details["key_issued_at"] if origin else self.now()
         try:
             running = self.journal.proceed(approved, Status.RUNNING, **kept)
-            self.journal.proceed(running, *run_once(tool, arguments, run))
+            self.journal.conclude(running, *run_once(tool, arguments, run))
         except (KeyboardInterrupt, SystemExit):
             self._tell_of_stop(call, approved.id)
             raise

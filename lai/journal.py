@@ -8,7 +8,7 @@ It does not choose what to write, and it does not act.
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lai.calls import Call, digest
@@ -20,13 +20,15 @@ from lai.records import (
     LaiError,
     Outcome,
     Record,
+    RecordError,
     Status,
     execution_record,
     message_record,
     resolution_record,
     result_message,
 )
-from lai.session import Session, SessionDamaged
+from lai.session import Session
+from lai.storage import SessionDamaged, SessionFailed
 from lai.tools import Effect, Tool
 
 
@@ -42,18 +44,34 @@ class Journal:
     session: Session
     history: History
     new_id: Callable[[str], str] = fresh_id
+    read: int = field(init=False)  # how many records of the session this history has seen
+
+    def __post_init__(self) -> None:
+        self.read = len(self.session.records)
 
     def append(self, record: Record) -> None:
         """Raises IllegalTransition with nothing written, SessionFailed when the disk refuses."""
+        self._require_nothing_unread()
         self.history.ledger.check(record)
         try:
             line = self.session.append(record)
             self.history.learn(self.session.records[-1], line)
+            self.read = len(self.session.records)
         except LaiError:
             raise  # nothing was written, or the session refuses by itself from now on
         except BaseException:
             self.session.distrust("a stop fell between the file and what is known of it")
             raise
+
+    def _require_nothing_unread(self) -> None:
+        """Raise SessionFailed if somebody else wrote to the session; acknowledging is no matter."""
+        for record in self.session.records[self.read :]:
+            if record["type"] != "repair":
+                raise SessionFailed(
+                    f"{self.session.path}: another agent has written to this session since this "
+                    "one read it; make a new agent"
+                )
+        self.read = len(self.session.records)
 
     def publish(self, call: Call, result: JSON) -> None:
         """Append the one receipt of a call."""
@@ -87,6 +105,14 @@ class Journal:
         )
         self.append(record | details)
         return self.history.ledger.executions[execution.id]
+
+    def conclude(self, running: Execution, status: Status, result: JSON) -> Execution:
+        """Record the outcome; of a result that cannot be written, at least that there was one."""
+        try:
+            return self.proceed(running, status, result)
+        except RecordError as error:
+            told = {"status": str(status), "execution_id": running.id, "message": str(error)}
+            return self.proceed(running, status, told)
 
     def settle(self, execution: Execution, cause: str) -> Execution:
         """Record that the outcome is unknown, and why nobody saw it."""

@@ -16,9 +16,11 @@ tools or recovery: whether a call makes sense is for the agent to say.
 
 import codecs
 import copy
+import json
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -151,7 +153,9 @@ def scripted(replies: Sequence[Prepared]) -> Model:
                 f"the script has {len(script)} answers, and answer number {number + 1} was asked "
                 "for: make the script longer, or check why the turn goes on"
             )
-        return script[number]
+        own = json.loads(json.dumps(script[number].message))  # the caller's copy, not the script's
+        answer: Reply = replace(script[number], message=own)
+        return answer
 
     return model
 
@@ -194,5 +198,8 @@ def model_from_environment(on_text: OnText | None = None) -> tuple[Model, str]:
         client = openai.OpenAI(api_key=key, base_url=address, timeout=TIMEOUT, max_retries=2)
     except httpx2.InvalidURL as error:
         raise ModelError(f"OPENAI_BASE_URL is no address: {error}") from None
+    except (OSError, ValueError, ImportError, openai.OpenAIError) as error:
+        said = _redact(str(error), key)
+        raise ModelError(f"no client can be made with this environment: {said}") from None
     host = client.base_url.netloc.decode()
     return openai_model(client, name, on_text), f"live: {name} at {host}"

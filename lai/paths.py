@@ -79,7 +79,7 @@ def split(path: str, *, artifacts: bool = False) -> Parts:
         if applies(path):
             raise ToolError(f"the path {path[:200]!r} is refused: {reason}")
     parts = tuple(name for name in _names(path) if name not in ("", "."))
-    if _is_state(parts[0]) and not (artifacts and parts[:-1] == ARTIFACTS):
+    if any(map(_is_state, parts)) and not (artifacts and parts[:-1] == ARTIFACTS):
         raise ToolError(f"the path {path!r} is refused: {STATE} belongs to the agent")
     return parts
 
@@ -143,7 +143,9 @@ def _open_folder(here: int, name: str) -> int:
     except OSError:
         found_kind = os.stat(name, dir_fd=here, follow_symlinks=False)
         if not stat.S_ISDIR(found_kind.st_mode):
-            raise ToolError(f"{name!r} on the way is {kind(found_kind)}, not a folder") from None
+            raise ToolError(
+                f"the path is refused: {name!r} on the way is {kind(found_kind)}, not a folder"
+            ) from None
         raise
     if name != STATE and _same_as_state(here, found):
         os.close(found)

@@ -34,11 +34,11 @@ def receipt(execution: Execution, doubt: str = "") -> JSON:
                 said = {"message": "The user refused this call now.", **_in_doubt(doubt)}
             return {**head, **said}
         case Status.UNKNOWN:
-            return {**head, **known, "advice": DO_NOT_REPEAT}
+            return {**head, **known, **head, "advice": DO_NOT_REPEAT}
         case Status.FAILED if doubt:
-            return {**head, **known, **_in_doubt(doubt)}
+            return {**head, **known, **head, **_in_doubt(doubt)}
         case _:
-            return {**head, **known}
+            return {**head, **known, **head}
 
 
 def unplaced(doubt: str) -> JSON:
@@ -74,7 +74,7 @@ def interrupted(execution_id: str, cause: str) -> JSON:
     words = {
         "crash": "The process died while this was running. What it had started may still run.",
         "lost_line": "A line of the session that could not be read may have started this.",
-        "interrupt": "A person stopped this while it was running.",
+        "interrupt": "It was stopped while it was running.",
     }
     head = {"status": str(Status.UNKNOWN), "execution_id": execution_id}
     return {**head, "message": words[cause]}

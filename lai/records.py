@@ -99,8 +99,11 @@ def _malformed_execution(record: Record) -> str | None:
         return f"unknown execution status {record.get('status')!r}"
     if not isinstance(record.get("result"), dict | None):
         return "a result must be an object"
-    texts = [record.get(name) for name in EXECUTION_KEYS[5:]]
-    return None if all(isinstance(t, str | None) for t in texts) else "ids and hashes are texts"
+    texts = [record.get(name) for name in (*EXECUTION_KEYS[5:], "approval_of", "base_sha256")]
+    if not all(isinstance(text, str | None) for text in texts):
+        return "ids and hashes are texts"
+    issued = record.get("key_issued_at", 0)
+    return None if isinstance(issued, int | float) else "key_issued_at is a number of seconds"
 
 
 def _malformed_compaction(record: Record) -> str | None:

@@ -119,5 +119,5 @@ def _sweep(here: int, prefix: str) -> None:
     """Remove what killed attempts at the same target left behind."""
     with suppress(OSError):  # tidying must not turn a finished write into anything else
         for left in os.listdir(here):
-            if left.startswith(prefix):
+            if left.startswith(f"{prefix}exec_") and left.endswith(".tmp"):
                 os.unlink(left, dir_fd=here)

@@ -6,7 +6,7 @@ both say the same.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unicodedata import east_asian_width
 
 from lai.actions import (
@@ -130,7 +130,7 @@ def _attempt_in(message: Record) -> str:
 def shorten(ids: Iterable[str], least: int = 8) -> dict[str, str]:
     """Each id cut to its prefix and as few characters as keep all of them apart."""
     known = sorted({i for i in ids if i})
-    for length in range(least, max(map(len, known), default=0) + 1):
+    for length in range(least, 33):  # longer ids are a model's joke, and cost a second each
         short = {i: i[: i.find("_") + 1 + length] for i in known}
         if len(set(short.values())) == len(known):
             return {i: s if s == i else f"{s}…" for i, s in short.items()}
@@ -155,11 +155,12 @@ def table(found: list[Row], width: int = 150) -> list[str]:
     """The rows as aligned lines for a terminal, cut to ``width`` columns."""
     calls = shorten(i for row in found for i in row.call.split())
     attempts = shorten(row.execution for row in found)
-    cells = [("line", "type", "who", "call", "execution", "")]
+    cells = [["line", "type", "who", "call", "execution", ""]]
     for row in found:
         ids = " ".join(calls.get(i, i) for i in row.call.split())
         execution = attempts.get(row.execution, "")
-        cells.append((str(row.line), row.type, row.who, ids, execution, visible(row.text)))
+        cells.append([str(row.line), row.type, row.who, ids, execution, row.text])
+    cells = [[visible(cell) for cell in line] for line in cells]
     widths = [max(map(columns, column)) for column in zip(*cells, strict=True)][:-1]
     lines = []
     for *head, text in cells:
@@ -192,7 +193,8 @@ def flaws(session: Session) -> list[Flaw]:
         Flaw(e.line, "unknown", f"{e.tool_name} {e.id}: nobody knows whether it happened")
         for e in ledger.unresolved()
     ]
-    return sorted(found, key=lambda flaw: flaw.line)
+    shown = [replace(flaw, text=visible(flaw.text)) for flaw in found]
+    return sorted(shown, key=lambda flaw: flaw.line)
 
 
 def describe(action: Action) -> str:
@@ -202,7 +204,7 @@ def describe(action: Action) -> str:
             return "the model is asked"
         case Done():
             return "the turn is over"
-    call = f"{action.call.name} ({_cut(action.call.id)})"
+    call = f"{visible(action.call.name)} ({_cut(action.call.id)})"
     match action:
         case Ask():
             return f"{call} needs your approval"
@@ -217,8 +219,8 @@ def describe(action: Action) -> str:
         case AskVerdict(_, execution):
             return f"{call}: {_cut(execution.id)} needs your verdict"
         case Publish(_, result):
-            return f"{call}: result {result.get('status')} goes to the model"
+            return f"{call}: result {visible(str(result.get('status')))} goes to the model"
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= 24 else f"{name[: name.find('_') + 9]}…"
+    return visible(name if len(name) <= 24 else f"{name[: name.find('_') + 9]}…")

@@ -14,7 +14,8 @@ from lai.calls import arguments_sha256
 from lai.faults import Crash
 from lai.models import scripted
 from lai.records import JSON, LaiError
-from lai.session import Session, SessionLocked, session_path
+from lai.session import Session
+from lai.storage import SessionLocked, session_path
 from lai.tools import Run, Tool
 from lai.workspace import workspace_tools
 

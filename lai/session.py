@@ -15,41 +15,15 @@ It does not know what records mean: any object of a known shape is as good as an
 
 import json
 import os
-import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-import filelock
-
 from lai.lines import SEAL, Contents, repair_record
-from lai.records import LaiError, Record, encode
-
-
-class SessionError(LaiError):
-    """The session file cannot be opened, read or written."""
-
-
-class SessionLocked(SessionError):
-    """Another process has this session open."""
-
-
-class SessionFailed(SessionError):
-    """An append failed; the file must be reopened before anything more is written."""
-
-
-class SessionDamaged(SessionError):
-    """The file has a place that may have held a record; a person must acknowledge it."""
-
-
-def session_path(workspace: Path | str, session_id: str = "demo") -> Path:
-    """Where a workspace keeps a session. Raises SessionError for an id that is no file name."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id, re.ASCII):
-        raise SessionError(
-            f"session id {session_id!r} cannot be used: only ASCII letters, digits, '-' and '_', "
-            "at most 64 of them; set AGENT_SESSION_ID"
-        )
-    return Path(workspace) / ".agent_state" / f"session-{session_id}.jsonl"
+from lai.records import Record, encode
+from lai.storage import SessionError, SessionFailed, SessionLocked, claim, sync_folder
 
 
 class Session(Contents):
@@ -66,6 +40,9 @@ class Session(Contents):
         self._fd: int | None = None
         self._lock_fd: int | None = None
         self._refuses: str | None = "it is not open for appending"
+        self._size = 0
+        self._process = 0
+        self._busy = threading.Lock()
 
     @property
     def id(self) -> str:
@@ -109,10 +86,12 @@ class Session(Contents):
 
     def acknowledged(self, line: int) -> bool:
         """Whether a person has acknowledged this very line, as it stands there now."""
-        claims = [r for r in self.records if r["type"] == "repair" and r.get("line") == line]
-        if not claims:
-            return False
-        return repair_record(line, *self.raw(line))["sha256"] in [c.get("sha256") for c in claims]
+        claims = [
+            record.get("sha256")
+            for record, place in zip(self.records, self.lines, strict=True)
+            if record["type"] == "repair" and record.get("line") == line < place
+        ]
+        return bool(claims) and repair_record(line, *self.raw(line))["sha256"] in claims
 
     def raw(self, line: int) -> tuple[int, bytes]:
         """The offset and the bytes of a line, as they stand on disk now; its newline aside."""
@@ -123,6 +102,30 @@ class Session(Contents):
                     return offset, raw.removesuffix(b"\n")
                 offset += len(raw)
         raise SessionError(f"{self.path} has no line {line}")
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """One thread at a time, and none within another: ``running`` is to mean interrupted."""
+        if not self._busy.acquire(blocking=False):
+            raise SessionLocked(
+                f"the session {self.path} is at work in this process, in another thread or around "
+                "this very call; wait until that has returned"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _require_same_file(self, descriptor: int) -> None:
+        """What is written must be found again, and must follow what this process has read."""
+        status = os.fstat(descriptor)
+        if status.st_nlink == 0:
+            self._refuses = "its file was removed or replaced"
+        elif status.st_size != self._size:
+            self._refuses = "somebody else wrote to its file"
+        elif os.getpid() != self._process:
+            self._refuses = "it was opened by the process before the fork"
+        self.require_writable()
 
     def require_writable(self) -> None:
         """Raise :class:`SessionFailed` if nothing more can be appended here."""
@@ -172,7 +175,9 @@ class Session(Contents):
             sync_folder(missing.parent, self._fsync)
         self._lock()
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        claim(self._fd, self.path, "")  # another name of the same file has another lock beside it
         tail = self._load()
+        self._size, self._process = os.fstat(self._fd).st_size, os.getpid()
         # The process before may have died ahead of its fsync: what was read here, and the
         # name it was read under, must not be able to vanish once something is done about it.
         self._fsync(self._fd)
@@ -184,15 +189,10 @@ class Session(Contents):
     def _lock(self) -> None:
         lock = self.path.with_name(self.path.name + ".lock")
         self._lock_fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        if not filelock.lock_descriptor(self._lock_fd, blocking=False):
-            holder = os.read(self._lock_fd, 20).decode("ascii", "replace").strip()
-            raise SessionLocked(
-                f"the session {self.path} is open elsewhere"
-                f"{f' (process {holder})' if holder else ''}; close it there, or choose another "
-                "AGENT_SESSION_ID"
-            )
+        holder = os.read(self._lock_fd, 20).decode("ascii", "replace").strip()
+        claim(self._lock_fd, self.path, holder)
         os.ftruncate(self._lock_fd, 0)
-        os.write(self._lock_fd, str(os.getpid()).encode())
+        os.pwrite(self._lock_fd, str(os.getpid()).encode(), 0)
 
     def _load(self) -> bytes | None:
         """Read all whole lines; return what stands after the last newline."""
@@ -217,6 +217,7 @@ class Session(Contents):
         """Bytes first, then memory; whatever stops this in between stops all later appends."""
         self.require_writable()
         assert self._fd is not None
+        self._require_same_file(self._fd)
         place = f"{self.path}: record {len(self.records) + 1}"
         self._refuses = "an earlier append did not finish"
         try:
@@ -229,15 +230,7 @@ class Session(Contents):
                 f"{place} may not be on disk: {cause.strerror or cause}; nothing more is written "
                 "until the session is opened again"
             ) from cause
+        self._size += len(mend) + len(line)
         number = self.remember(json.loads(line.decode("utf-8"))) if line else self.last_line
         self._refuses = None
         return number
-
-
-def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
-    """Make the entries of a folder durable: fsync of a file does not save its name."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        fsync(fd)
-    finally:
-        os.close(fd)

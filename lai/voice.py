@@ -65,6 +65,7 @@ class Voice:
         if not self._asked:
             self.line("[question] Ctrl-D or /exit leaves a question open; it is asked again later")
         self._asked = True
+        drop_typed_ahead()
         try:
             answer = self._answer(question)
         except EOFError:
@@ -95,6 +96,12 @@ def _lacks_evidence(answer: str) -> bool:
 
 def _later(question: Question) -> str:
     return f"python -m lai resolve FILE {question.execution_id} happened --evidence TEXT"
+
+
+def drop_typed_ahead() -> None:
+    """Forget keys pressed before a question was seen: nobody approves what was not shown."""
+    if termios is not None and sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def restore_echo() -> None:

@@ -35,6 +35,7 @@ from lai.tools import Arguments, Effect, Run, Tool, ToolError
 
 READ_LIMIT = 50 * 1024
 DIFF_LIMIT = 128 * 1024  # finding differences takes time with the square of the length
+DIFF_WORK = 4_000_000  # lines times lines: comparing takes that long at worst
 
 
 class ReadArguments(Arguments):
@@ -150,6 +151,8 @@ def _diff(old: bytes, new: bytes, path: str) -> str:
         before, after = (part.decode("utf-8").split("\n") for part in (old, new))
     except UnicodeDecodeError:
         return f"(not computed: the {len(old)} bytes that are there now are not UTF-8)"
+    if len(before) * len(after) > DIFF_WORK:
+        return f"(not computed: {len(before)} and {len(after)} lines are too many to compare)"
     lines = difflib.unified_diff(before, after, f"{path} (now)", f"{path} (new)", lineterm="")
     return "\n".join(lines) or "(no difference)"
 

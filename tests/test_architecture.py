@@ -18,7 +18,7 @@ Sources = Mapping[str, str]  # by module name, "" for the package itself
 ORDER = """
     records calls executions ledger context history tools receipts actions recovery approval
     lines replies prepared
-    session report journal outcome offline models executor agent faults
+    storage session report journal outcome offline models executor agent faults
     paths processes output replace shell workspace
     __init__ selfcheck voice chat __main__
 """.split()

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from lai.__main__ import main
-from lai.session import Session, session_path
+from lai.session import Session
+from lai.storage import session_path
 
+ROOT = Path(__file__).parents[1]
 AUDIT = "给审计日志追加一行"
 RECOVERY_HASH = "8889280b9146b06f667dd62a1bdb2f6bcb763b656a18214926a39dba97dc18fe"
 
@@ -322,6 +324,49 @@ def test_input_that_is_not_utf8_ends_nothing(lai: Callable[..., Any], tmp_path: 
     assert Session.read(path).records[0]["message"]["content"].endswith("你好")
 
 
+ESCAPES = "\x1b]0;标题\x07\x1b[2J\u202e\n"
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "chat"])
+def test_nothing_in_a_file_moves_the_cursor(
+    lai: Callable[..., Any], tmp_path: Path, command: str
+) -> None:
+    """Ids, names, roles and statuses of a hostile file are shown, never obeyed."""
+    records = interrupted("run_bash", {"command": "true"}, "k", "h")
+    text = json.dumps(records, ensure_ascii=False)
+    text = text.replace("call_中断", json.dumps(f"call_{ESCAPES}")[1:-1])
+    text = text.replace("exec_old", json.dumps(f"exec_{ESCAPES}")[1:-1])
+    path = write_session(tmp_path, [*json.loads(text), {"type": ESCAPES}])
+    _, out, err = lai("--workspace", tmp_path) if command == "chat" else lai(command, path)
+    assert "⟦ESC⟧" in out
+    assert not any(c in out + err for c in "\x1b\x07\u202e")
+
+
+def test_resolve_takes_an_exact_id_before_a_beginning(
+    lai: Callable[..., Any], tmp_path: Path
+) -> None:
+    """`exec_old` names itself although another id begins with it."""
+    first = interrupted_command()
+    second = json.loads(json.dumps(first).replace("exec_old", "exec_old2"))
+    second = json.loads(json.dumps(second).replace("call_\\u4e2d\\u65ad", "call_2"))
+    path = write_session(tmp_path, [*first, *second])
+    lai("--workspace", tmp_path)
+    code, out, _ = lai("resolve", path, "exec_old", "happened", "--evidence", "看过")
+    assert (code, out.startswith("exec_old:")) == (0, True)
+
+
+@pytest.mark.parametrize("redirect", ["0<&-", ">&-", "2>&-", ">/dev/full"])
+def test_closed_or_full_streams_show_no_traceback(tmp_path: Path, redirect: str) -> None:
+    """A stream that is closed or takes nothing ends in an exit code, not in a traceback."""
+    path = write_session(tmp_path, interrupted_write())
+    line = f"exec {sys.executable} -m lai show {path} {redirect}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=ROOT, timeout=60
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 2)
+
+
 class Provider(BaseHTTPRequestHandler):
     """A provider on loopback that asks for one command and then says it is done."""
 
@@ -372,7 +417,7 @@ def start(folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
         text=True,
         encoding="utf-8",
         env=env,
-        cwd=Path(__file__).parents[1],
+        cwd=ROOT,
     )
 
 

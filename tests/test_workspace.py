@@ -33,7 +33,6 @@ ALLOWED_NAMES = [
     "a b/~c",
     "...",
     "-rf",
-    "sub/.agent_state/x",
     "é/ü",
 ]
 
@@ -584,6 +583,7 @@ REFUSED = [
     "/dev/fd/3",
     ".agent_state/session-demo.jsonl",
     ".agent_state",
+    "sub/.agent_state/session-demo.jsonl",
     "./.agent_state/x",
     ".AGENT_STATE/x",
     ".Agent_State/artifacts/x.log",

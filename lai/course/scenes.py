@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from lai.course import logs
 from lai.course.logs import APPEND_LINE, SET_CONTENT
-from lai.session import session_path
+from lai.storage import session_path
 
 __all__ = ["APPEND_LINE", "FOLDER", "SCENES", "SET_CONTENT", "Scene", "content", "stage"]
 

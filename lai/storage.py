@@ -1,0 +1,61 @@
+"""Where a session lies on disk, who may write to it, and what can go wrong there.
+
+It does not know what a session holds.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import filelock
+
+from lai.records import LaiError
+
+
+class SessionError(LaiError):
+    """The session file cannot be opened, read or written."""
+
+
+class SessionLocked(SessionError):
+    """Another process has this session open."""
+
+
+class SessionFailed(SessionError):
+    """An append failed; the file must be reopened before anything more is written."""
+
+
+class SessionDamaged(SessionError):
+    """The file has a place that may have held a record; a person must acknowledge it."""
+
+
+def session_path(workspace: Path | str, session_id: str = "demo") -> Path:
+    """Where a workspace keeps a session. Raises SessionError for an id that is no file name."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id, re.ASCII):
+        raise SessionError(
+            f"session id {session_id!r} cannot be used: only ASCII letters, digits, '-' and '_', "
+            "at most 64 of them; set AGENT_SESSION_ID"
+        )
+    return Path(workspace) / ".agent_state" / f"session-{session_id}.jsonl"
+
+
+def claim(descriptor: int, path: Path, holder: str) -> None:
+    """Lock an open file until it is closed, or this process dies. Raises SessionLocked.
+
+    ``holder`` is the process that says it has the lock, for the message.
+    """
+    if not filelock.lock_descriptor(descriptor, blocking=False):
+        who = f" (process {holder})" if holder else ""
+        raise SessionLocked(
+            f"the session {path} is open elsewhere{who}; close it there, or choose another "
+            "AGENT_SESSION_ID"
+        )
+
+
+def sync_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
+    """Make the entries of a folder durable: fsync of a file does not save its name."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        fsync(fd)
+    finally:
+        os.close(fd)
