@@ -16,11 +16,9 @@ tools or recovery: whether a call makes sense is for the agent to say.
 
 import codecs
 import copy
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -141,28 +139,27 @@ def scripted(replies: Sequence[Prepared]) -> Model:
     script goes on rightly after a crash. Calls are named ``call_1``, ``call_2``, … over
     the whole script. Past its end it raises :class:`ModelError`.
     """
-    script: list[Reply] = []
+    replies = copy.deepcopy(list(replies))
+    numbers, made = [], 0  # how many calls stand before each reply
     for reply in replies:
-        numbered = 1 + sum(len(one.message.get("tool_calls") or ()) for one in script)
-        script.append(_scripted_reply(reply, numbered))
+        numbers.append(made + 1)
+        made += len(_scripted_reply(reply, 0).message.get("tool_calls") or ())
 
     def model(messages: list[Message], _tools: list[JSON]) -> Reply:
         number = sum(message.get("role") == "assistant" for message in messages)
-        if number >= len(script):
+        if number >= len(numbers):
             raise ModelError(
-                f"the script has {len(script)} answers, and answer number {number + 1} was asked "
+                f"the script has {len(numbers)} answers, and answer number {number + 1} was asked "
                 "for: make the script longer, or check why the turn goes on"
             )
-        own = json.loads(json.dumps(script[number].message))  # the caller's copy, not the script's
-        answer: Reply = replace(script[number], message=own)
-        return answer
+        return _scripted_reply(replies[number], numbers[number])  # made anew: it is the caller's
 
     return model
 
 
 def _scripted_reply(reply: Prepared, number: int) -> Reply:
     if isinstance(reply, Reply):
-        return reply
+        return copy.deepcopy(reply)
     match reply:
         case str():
             message: Message = {"role": "assistant", "content": reply}

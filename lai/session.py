@@ -218,7 +218,6 @@ class Session(Contents):
         self.require_writable()
         assert self._fd is not None
         self._require_same_file(self._fd)
-        place = f"{self.path}: record {len(self.records) + 1}"
         self._refuses = "an earlier append did not finish"
         try:
             rest = memoryview(mend + line)
@@ -227,8 +226,9 @@ class Session(Contents):
             self._fsync(self._fd)
         except OSError as cause:
             raise SessionFailed(
-                f"{place} may not be on disk: {cause.strerror or cause}; nothing more is written "
-                "until the session is opened again"
+                f"{self.path}: record {len(self.records) + 1} may not be on disk: "
+                f"{cause.strerror or cause}; nothing more is written until the session is opened "
+                "again"
             ) from cause
         self._size += len(mend) + len(line)
         number = self.remember(json.loads(line.decode("utf-8"))) if line else self.last_line

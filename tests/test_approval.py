@@ -118,7 +118,8 @@ def test_whole_command(tmp_path: Path, arguments: JSON) -> None:
     command = arguments["command"]
     start = next(i for i, line in enumerate(shown) if line.startswith("  command"))
     if "\n" in command or len(command) > 80:
-        size = f"{command.count(chr(10)) + 1} lines, {len(command)} characters"
+        count = command.count("\n") + 1
+        size = f"{count} line{'s' * (count > 1)}, {len(command)} characters"
         assert shown[start] == f"  command ({size}):"
         text = "\n".join(
             line.removeprefix("  | ") for line in shown[start + 1 :] if line.startswith("  |")
