@@ -153,12 +153,8 @@ class Executor:
         return None
 
     def _ask_verdict(self, call: Call, execution: Execution) -> Question | None:
-        tool, arguments, now = find(self.tools, call.name), parse_arguments(call.text), {}
-        if tool is not None and tool.version is not None:
-            try:
-                now = plain(tool.check(arguments))
-            except Exception as error:  # noqa: BLE001 (whatever it is, the question remains)
-                now = {"now": words(error)}
+        arguments = parse_arguments(call.text)
+        now = _seen_now(find(self.tools, call.name), arguments, execution)
         question = approval.verdict(call, arguments, execution, now)
         answer = self._answer(question) if self.ask else ""
         if answer is None:
@@ -237,3 +233,12 @@ class Executor:
         tool = find(self.tools, call.name)
         assert tool is not None, "decide answers calls to unknown tools itself"
         return tool
+
+
+def _seen_now(tool: Tool | None, arguments: JSON, execution: Execution) -> JSON:
+    """What the tool can show of the world at this moment; often all the evidence there is."""
+    try:
+        seen = tool.check(arguments) if tool and tool.version else {}
+        return plain({**seen, **(tool.watch(execution.id) if tool and tool.watch else {})})
+    except Exception as error:  # noqa: BLE001 (whatever it is, the question remains)
+        return {"now": words(error)}

@@ -35,7 +35,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lai import paths, processes
+from lai import paths, processes, traces
 from lai.output import Output
 from lai.records import JSON
 from lai.tools import Arguments, Effect, Run, Tool, ToolError, Unconfirmed
@@ -70,6 +70,7 @@ def run_bash_tool(root: Path, timeout: float) -> Tool:
         effect=Effect.OPAQUE,
         warning=WARNING,
         check=partial(_preview, timeout),
+        watch=partial(traces.look, root),
     )
 
 
@@ -114,6 +115,7 @@ def _run(root: Path, timeout: float, arguments: JSON, run: Run) -> JSON:
     with paths.plainly("/".join(paths.ARTIFACTS), "the command was not run"):
         output = Output.create(root, run.execution_id)
     process = _start([bash, "-c", "--", command], root, output)
+    traces.leave(root, run.execution_id, process.pid)
     try:
         ended = _listen(process, output, time.monotonic() + timeout)
         if not ended:

@@ -105,6 +105,7 @@ class Tool:
     before anyone is asked: it returns what a person is shown, or raises ToolError for
     what will never be run (a path outside the workspace). ``version(arguments)`` is the
     hash of what the effect would replace now, ``wanted(arguments)`` the hash it leaves.
+    ``watch(execution_id)`` tells a person what can be seen now of an attempt in doubt.
 
     A ``keyed`` tool states the scope of its key and for how many seconds the executor
     honours it; a ``queryable`` one brings ``lookup(arguments, key)`` and says whether
@@ -120,6 +121,7 @@ class Tool:
     check: Callable[[JSON], JSON] = dict
     version: Callable[[JSON], str | None] | None = None
     wanted: Callable[[JSON], str] | None = None
+    watch: Callable[[str], JSON] | None = None
     lookup: Callable[[JSON, str], Answer] | None = None
     absent_is_final: bool = False
     key_scope: str = ""

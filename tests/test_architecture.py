@@ -19,7 +19,7 @@ ORDER = """
     records calls executions ledger context history tools receipts actions recovery approval
     lines replies prepared
     storage session report journal outcome offline models executor agent faults
-    paths processes output replace shell workspace
+    paths processes traces output replace shell workspace
     __init__ selfcheck voice chat __main__
 """.split()
 PURE = """

@@ -447,6 +447,7 @@ def test_killed_while_a_command_runs(live: Callable[[str], dict[str, str]], tmp_
     out, err = second.communicate("", timeout=60)
     assert (second.returncode, err) == (0, "")
     assert "[recovery]" in out
+    assert "still_running: YES" in out  # it sleeps on, and the question says so
     assert "Agent> 完成" in out
     assert (tmp_path / "audit.log").read_text(encoding="utf-8") == "已发送\n"
     statuses = [r.get("status") for r in Session.read(session_path(tmp_path)).records]

@@ -1,0 +1,61 @@
+"""What a running command leaves, so that a later process can tell whether it still runs.
+
+A process that is killed does not take its command along. Whoever starts next must not ask
+"did it happen?" as if it were over, so the command's process is noted beside its artifact,
+by number, start time and boot: numbers are given out again, the three together are not.
+
+What it cannot see: a process that made a session of its own, and anything where there is
+no ``/proc`` (macOS); then it says that it cannot tell.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from lai import paths, processes
+from lai.records import JSON
+
+
+def leave(root: Path, execution_id: str, pid: int) -> None:
+    """Note the process of an attempt. A note that cannot be written stops nothing."""
+    identity = _identity(pid)
+    if identity is None:
+        return
+    with suppress(OSError), paths.folder(root, paths.ARTIFACTS, make=0o700) as (here, _):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        note = os.open(f"{execution_id}.process", flags, 0o600, dir_fd=here)
+        with os.fdopen(note, "w") as file:
+            file.write(identity)
+
+
+def look(root: Path, execution_id: str) -> JSON:
+    """What can be seen now of an earlier attempt's processes, in words for a person."""
+    try:
+        note = (root.joinpath(*paths.ARTIFACTS) / f"{execution_id}.process").read_text()
+        pid = int(note.split()[0])
+    except (OSError, ValueError, IndexError):
+        return {"still_running": "cannot be told; look with ps"}
+    now = _identity(pid)
+    left = [] if now not in (None, note) or _boot() not in note else processes.alive(pid)
+    if left is None:
+        return {"still_running": "cannot be told; look with ps"}
+    if not left:
+        return {"still_running": "no process of it is left"}
+    numbers = ", ".join(map(str, sorted(left)))
+    return {"still_running": f"YES, process {numbers}: it is not over, wait before you decide"}
+
+
+def _identity(pid: int) -> str | None:
+    """Number, start time and boot of a living process; None if there is none, or no way to see."""
+    try:
+        status = (processes.PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    started = status.rpartition(b")")[2].split()[19].decode()  # field 22 of proc(5), in ticks
+    return f"{pid} {started} {_boot()}"
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return (processes.PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return "unknown boot"
