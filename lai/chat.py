@@ -24,6 +24,7 @@ from lai.models import ModelError, model_from_environment
 from lai.records import LaiError, Message
 from lai.session import Session
 from lai.storage import session_path
+from lai.tokens import estimate_message
 from lai.voice import Voice
 from lai.workspace import workspace_tools
 
@@ -123,7 +124,9 @@ def _context(agent: Agent) -> str:
         report.fit(visible(f"{m['role']:<10}{' '.join(_words(m).split())}"), _width())
         for m in messages
     ]
-    return "\n".join([*lines, f"{len(messages)} messages; the ledger is not among them"])
+    tokens = sum(map(estimate_message, messages))
+    total = f"{len(messages)} messages, about {tokens} tokens; the ledger is not among them"
+    return "\n".join([*lines, total])
 
 
 def _words(message: Message) -> str:

@@ -16,14 +16,14 @@ LAI = Path(__file__).parents[1] / "lai"
 Sources = Mapping[str, str]  # by module name, "" for the package itself
 # Each module may import what stands before it, and nothing else of the library.
 ORDER = """
-    records calls executions ledger context history tools receipts actions recovery approval
+    records tokens calls executions ledger context history tools receipts actions recovery approval
     lines replies prepared
     storage session report journal outcome offline models executor agent faults
     paths processes traces output replace shell workspace
     __init__ selfcheck voice chat __main__
 """.split()
 PURE = """
-    records calls executions ledger context history tools receipts actions recovery approval
+    records tokens calls executions ledger context history tools receipts actions recovery approval
     lines replies prepared
 """.split()
 # What a pure module may use: nothing here reaches a file, process, clock or random source.
