@@ -189,8 +189,9 @@ def main(arguments: List[str]) -> int:
         return lab(rest)
     if name in NAMED:
         return run([str(PYTHON), *NAMED[name], *rest], HERE)
-    if name == "lai":  # where the reader is: that is the folder the agent works in
-        return run([str(PYTHON), "-m", "lai", *rest])
+    if name == "lai":  # where the reader is, and as the process that the reader may kill
+        command = [str(PYTHON), "-m", "lai", *rest]
+        return run(command) if os.name == "nt" else os.execve(command[0], command, environment())  # noqa: S606
     program = shutil.which(name, path=environment()["PATH"])
     if program:
         return run([program, *rest])

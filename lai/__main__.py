@@ -10,6 +10,7 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -93,12 +94,13 @@ def _parser() -> argparse.ArgumentParser:
         "--self-check", action="store_true", help="try the essential promises on this machine"
     )
     commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="COMMAND")
-    for name, says in COMMANDS.items():
-        command = commands.add_parser(name, help=says, description=says)
+    made = {name: commands.add_parser(name, help=h, description=h) for name, h in COMMANDS.items()}
+    for command in made.values():
         command.add_argument("file", type=Path, metavar="FILE")
-    command.add_argument("execution", metavar="EXECUTION", help="its id, or the start of it")
-    command.add_argument("outcome", choices=("happened", "not-happened"))
-    command.add_argument(
+    resolve = made["resolve"]
+    resolve.add_argument("execution", metavar="EXECUTION", help="its id, or the start of it")
+    resolve.add_argument("outcome", choices=("happened", "not-happened"))
+    resolve.add_argument(
         "--evidence", required=True, metavar="TEXT", help="what you saw, and where"
     )
     return parser
@@ -176,14 +178,16 @@ def _repair(path: Path) -> int:
     return 0
 
 
+def _named(known: Collection[str], text: str) -> list[str]:
+    """The ids that a person may mean: the very one, else those that begin so."""
+    stem = text.rstrip("…")
+    return [stem] if stem in known else [i for i in known if stem and i.startswith(stem)]
+
+
 def _resolve(path: Path, execution: str, outcome: Outcome, evidence: str) -> int:
     with Session.open(path) as session:
-        lost = [damage.line for damage in session.damage if damage.lost]
-        history = History.of(session.records, session.lines, lost)
-        stem = execution.rstrip("…")
-        everything = history.ledger.executions
-        known = [stem] if stem in everything else [i for i in everything if i.startswith(stem)]
-        known = known if stem else []
+        history = History.of(session.records, session.lines, session.lost_lines)
+        known = _named(history.ledger.executions, execution)
         if len(known) != 1:
             raise LaiError(
                 f"{execution} names {len(known)} attempts of {path}; python -m lai show {path} "

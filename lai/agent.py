@@ -2,8 +2,8 @@
 
 Rules that live here and nowhere else:
 
-1. There is one loop. ``run``, ``continue_turn`` and ``recover`` differ in what they append
-   before it and where they stop, and in nothing else.
+1. There is one step, decide and perform, and everything repeats it. ``run``,
+   ``continue_turn`` and ``recover`` differ in what they append before and where they stop.
 2. An interrupted turn is finished before a new one starts. If it stops at a question,
    the new text is not recorded.
 3. The number of model calls in one run of the loop is bounded; the log stays as it is,
@@ -74,7 +74,7 @@ class Agent:
     ``ask`` answers questions (``input`` by default, None for nobody). ``system`` is sent
     in front of every prompt and is not recorded. ``max_model_calls`` bounds one run of the
     loop. ``new_id`` and ``now`` are there to make runs repeatable. ``question`` is what
-    the last ``advance`` asked and nobody answered.
+    the last step asked and nobody answered.
     """
 
     def __init__(
@@ -89,8 +89,7 @@ class Agent:
         new_id: Callable[[str], str] = fresh_id,
         now: Callable[[], float] = time.time,
     ) -> None:
-        lost = [damage.line for damage in session.damage if damage.lost]
-        self.history = History.of(session.records, session.lines, lost)
+        self.history = History.of(session.records, session.lines, session.lost_lines)
         self.tools = tuple(tools)
         self.journal = Journal(session, self.history, new_id)
         self.executor = Executor(self.journal, model, self.tools, ask, system, now)
@@ -109,9 +108,7 @@ class Agent:
     @_alone
     def advance(self) -> Action:
         """Do one action and return it; ``question`` tells if it stopped at one."""
-        action = self.next_action()
-        self.question = self.executor.perform(action)
-        return action
+        return self._step()
 
     @_alone
     def run(self, text: str) -> str | Question:
@@ -120,7 +117,7 @@ class Agent:
         Finishes an interrupted turn first. Raises :class:`TurnOpen`, with ``text`` not
         recorded, if that one stops at a question.
         """
-        encode(message_record({"role": "user", "content": text}))
+        encode(message_record({"role": "user", "content": text}))  # refused before anything moves
         stopped = self._loop()
         if isinstance(stopped, Question):
             raise TurnOpen(stopped)
@@ -142,7 +139,8 @@ class Agent:
         """
         answered = []
         while (call := self.history.ledger.first_open()) is not None:
-            if self.executor.perform(self.next_action()) is not None:
+            self._step()
+            if self.question is not None:
                 break
             if call not in self.history.ledger.open:
                 answered.append(call.id)
@@ -153,6 +151,8 @@ class Agent:
         """Close the turn on a person's word: every open call gets a true receipt, no tool runs."""
         if not self.turn_open:
             return
+        if self.history.ledger.open:
+            self.journal.require_whole_history()
         while self.history.ledger.open:
             self._give_up()
         self.journal.append(message_record({"role": "assistant", "content": CLOSED}))
@@ -164,21 +164,24 @@ class Agent:
         """Record a person's verdict on an attempt that is unknown; see ``Journal.resolve``."""
         self.journal.resolve(execution_id, Outcome(outcome), evidence, by)
 
+    def _step(self) -> Action:
+        action = self.next_action()
+        self.question = self.executor.perform(action)
+        return action
+
     def _loop(self) -> str | Question:
-        for _ in range(self.max_model_calls):
-            while not isinstance(action := self.next_action(), CallModel):
-                question = self.executor.perform(action)
-                if question is not None:
-                    return question
-                if isinstance(action, Done):
-                    return action.text
-            self.executor.perform(action)
-        if isinstance(action := self.next_action(), Done):
-            return action.text
-        raise TurnTooLong(
-            f"{self.max_model_calls} model calls and no final answer; everything is recorded. "
-            "continue_turn() allows as many again, abandon() closes the turn"
-        )
+        calls = 0
+        while not isinstance(action := self.next_action(), Done):
+            calls += isinstance(action, CallModel)
+            if calls > self.max_model_calls:
+                raise TurnTooLong(
+                    f"{self.max_model_calls} model calls and no final answer; everything is "
+                    "recorded. continue_turn() allows as many again, abandon() closes the turn"
+                )
+            self._step()
+            if self.question is not None:
+                return self.question
+        return action.text
 
     def _give_up(self) -> None:
         """One step towards closing the first open call; nothing is run or asked."""

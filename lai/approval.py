@@ -5,8 +5,10 @@ argument, with every character that a screen would hide, reorder or act upon wri
 
 Rules that live here and nowhere else:
 
-1. Nothing is left out. Length and hash are shown, and a long text is shown whole.
-2. ``visible`` can be reversed: two different texts never look the same.
+1. Nothing is left out, whatever a tool chooses to show: every argument is there, a long
+   text whole, and its length and hash beside it.
+2. ``visible`` can be reversed: two different texts never have the same form. (Letters that
+   look alike in every font still do.)
 3. Shown text keeps to its own lines, each behind a bar, so that it cannot imitate the
    question around it.
 4. Only ``y`` and ``yes`` approve. Only ``happened: …`` and ``not happened: …`` are verdicts,
@@ -16,7 +18,7 @@ It does not ask, and it does not know who is asked.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -64,12 +66,21 @@ class Question:
     def __str__(self) -> str:
         head = "Approve this call?" if self.kind is Kind.APPROVAL else "Result not confirmed."
         lines = [f"{head} {visible(self.tool_name)}, call {visible(self.call_id)}"]
-        for name, value in (*self.shown.items(), *self.found.items()):
+        for name, value in self._pieces():
             lines += _piece(visible(name), value)
         size = len(json.dumps(self.arguments, ensure_ascii=False))
         lines.append(f"  arguments: {size} characters of JSON, SHA-256 {self.sha256[:16]}…")
         lines += [f"  ! {visible(caution)}" for caution in self.cautions]
         return "\n".join([*lines, self.prompt])
+
+    def _pieces(self) -> Iterator[tuple[str, Any]]:
+        """What the tool shows, then every argument and finding that it has not shown already."""
+        told = list(self.shown.values())
+        yield from self.shown.items()
+        for name, value in (*self.arguments.items(), *self.found.items()):
+            if value not in told:
+                told.append(value)
+                yield name, value
 
     @property
     def prompt(self) -> str:

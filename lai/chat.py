@@ -57,11 +57,17 @@ def chat(workspace: Path) -> int:
             question = agent.question
             what = visible(f"{question.tool_name} ({question.call_id})") if question else "a call"
             voice.line(f"[waiting] {what} waits for your answer; start again to give it")
+            if question and question.found.get("still_running"):
+                voice.line("[waiting] its command is not over, so nobody can say it did not happen")
             return 3
 
 
 def _talk(agent: Agent, voice: Voice) -> int:
-    _recover(agent, voice)
+    try:
+        _recover(agent, voice)
+    except KeyboardInterrupt:
+        voice.line("[interrupted] what had started is recorded; start again to go on")
+        return 130
     failed = agent.turn_open and not _advance(agent, voice, None)
     while True:
         try:
@@ -104,7 +110,11 @@ def _recover(agent: Agent, voice: Voice) -> None:
 def _advance(agent: Agent, voice: Voice, text: str | None) -> bool:
     """A new turn, or the rest of the old one. False if it could not be finished."""
     try:
-        stopped = agent.continue_turn() if text is None else agent.run(text)
+        if text is None or agent.turn_open:
+            stopped = agent.continue_turn()
+            voice.end()
+        if text is not None and not agent.turn_open:
+            stopped = agent.run(text)
     except KeyboardInterrupt:
         voice.line("[interrupted] what had started is recorded; Enter goes on with the turn")
         return False
@@ -113,7 +123,6 @@ def _advance(agent: Agent, voice: Voice, text: str | None) -> bool:
         voice.line("[model] the turn is kept; Enter goes on with it")
         return False
     if isinstance(stopped, Question):
-        agent.question = stopped
         raise _Waiting
     return True
 

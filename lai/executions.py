@@ -64,7 +64,7 @@ def after(record: Record, line: int, earlier: Execution | None, call: Call | Non
 
 
 def as_record(execution: Execution) -> Record:
-    """The latest record of an attempt, without what its later readings add."""
+    """What a verdict needs of an attempt's latest record: whose it is, and its result."""
     return {
         "type": "tool_execution",
         "execution_id": execution.id,

@@ -36,9 +36,28 @@ from lai.calls import Call, digest, parse_arguments
 from lai.context import text_of
 from lai.executions import Execution
 from lai.journal import Journal
-from lai.outcome import bases, look_up_once, named, obstacle, plain, read_once, run_once, words
+from lai.outcome import (
+    bases,
+    look_up_once,
+    named,
+    obstacle,
+    plain,
+    read_once,
+    run_once,
+    seen_now,
+    words,
+)
 from lai.receipts import receipt, refused
-from lai.records import JSON, LaiError, Message, Status, message_record
+from lai.records import (
+    JSON,
+    LaiError,
+    Message,
+    Outcome,
+    RecordError,
+    Status,
+    malformed,
+    message_record,
+)
 from lai.storage import SessionError
 from lai.tools import Effect, Finding, Run, Tool, find
 
@@ -104,7 +123,11 @@ class Executor:
         head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
         view = self.journal.history.view
         reply = self.model([*head, *view.messages()], self.schemas)
-        message = plain(reply.message) | {"role": "assistant"}
+        message = plain(reply.message)
+        problem = malformed(message_record(message))
+        if problem:
+            raise RecordError(f"the model's message cannot be recorded: {problem}")
+        message["role"] = "assistant"
         calls = message.get("tool_calls") or []
         if not calls and not text_of(message):
             raise EmptyReply(
@@ -154,7 +177,7 @@ class Executor:
 
     def _ask_verdict(self, call: Call, execution: Execution) -> Question | None:
         arguments = parse_arguments(call.text)
-        now = _seen_now(find(self.tools, call.name), arguments, execution)
+        now = seen_now(find(self.tools, call.name), arguments, execution.id)
         question = approval.verdict(call, arguments, execution, now)
         answer = self._answer(question) if self.ask else ""
         if answer is None:
@@ -162,6 +185,8 @@ class Executor:
         verdict = approval.read_verdict(answer)
         if verdict is None:
             self.journal.history.declined.add(execution.id)
+        elif verdict[0] is Outcome.NOT_HAPPENED and question.found.get("still_running"):
+            return question  # it may happen yet: whoever says so now cannot know
         else:
             self.journal.resolve(execution.id, *verdict, by="person")
         return None
@@ -233,12 +258,3 @@ class Executor:
         tool = find(self.tools, call.name)
         assert tool is not None, "decide answers calls to unknown tools itself"
         return tool
-
-
-def _seen_now(tool: Tool | None, arguments: JSON, execution: Execution) -> JSON:
-    """What the tool can show of the world at this moment; often all the evidence there is."""
-    try:
-        seen = tool.check(arguments) if tool and tool.version else {}
-        return plain({**seen, **(tool.watch(execution.id) if tool and tool.watch else {})})
-    except Exception as error:  # noqa: BLE001 (whatever it is, the question remains)
-        return {"now": words(error)}

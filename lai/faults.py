@@ -1,6 +1,6 @@
 """Crash here: the points at which tests and notebooks end a run.
 
-The library itself has no hooks. A run is made of appends, model calls, effects and
+The loop itself has no hooks. A run is made of appends, model calls, effects and
 look-ups; this module wraps each of them, counts the places before, during and after, and
 ends the run at one of them:
 

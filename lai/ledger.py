@@ -17,6 +17,7 @@ It does not know tools, promises or what to do next: that is ``recovery``.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from lai.calls import ArgumentsError, Call, Pairing, digest
@@ -69,8 +70,10 @@ class Ledger:
                 if earlier is None or not earlier.unresolved:
                     found = earlier and earlier.details.get("verdict", earlier.status)
                     raise IllegalTransition(
-                        f"{execution_id} is {found or 'not in this session'}; only an attempt "
-                        "that is still unknown takes a verdict"
+                        f"{execution_id} stands at {found!s}, and only an attempt that is still "
+                        "unknown takes a verdict"
+                        if found
+                        else f"{execution_id} is not in this session"
                     )
 
     def feed(self, record: Record, line: int) -> None:
@@ -211,17 +214,7 @@ def latest_execution_by_tool_call(records: Iterable[Record]) -> dict[str, Record
 def _fold(records: list[Record]) -> Ledger:
     ledger = Ledger()
     for number, record in enumerate(records, start=1):
-        try:
+        ledger.lose(number)  # records alone do not tell of lost lines: one may be missing here
+        with suppress(IllegalTransition):
             ledger.feed(record, number)
-        except IllegalTransition:
-            _feed_after_a_loss(ledger, record, number)
     return ledger
-
-
-def _feed_after_a_loss(ledger: Ledger, record: Record, number: int) -> None:
-    """Records alone do not tell of lost lines; where one may be missing, read on."""
-    ledger.lose(number)
-    try:
-        ledger.feed(record, number)
-    except IllegalTransition:
-        return  # it contradicts the log itself: History reports it, these readings leave it out

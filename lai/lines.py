@@ -91,6 +91,11 @@ class Contents:
         """Damage that may have lost a record and that nobody has acknowledged."""
         return [d for d in self.damage if d.lost and not d.acknowledged]
 
+    @property
+    def lost_lines(self) -> list[int]:
+        """The lines on which a record may have been lost, acknowledged or not."""
+        return [d.line for d in self.damage if d.lost]
+
     def _take(
         self, records: list[Record], raw: bytes, body: bytes, reason: str | None, *, lost: bool
     ) -> None:

@@ -50,6 +50,15 @@ def look_up_once(tool: Tool, arguments: JSON, key: str) -> Answer:
         return Answer(Finding.INCONCLUSIVE, f"{type(error).__name__}: {words(error)}")
 
 
+def seen_now(tool: Tool | None, arguments: JSON, execution_id: str) -> JSON:
+    """What a tool can show of the world at this moment; often all the evidence there is."""
+    try:
+        seen = tool.check(arguments) if tool and tool.version else {}
+        return plain({**seen, **(tool.watch(execution_id) if tool and tool.watch else {})})
+    except Exception as error:  # noqa: BLE001 (whatever it is, the question remains)
+        return {"now": words(error)}
+
+
 def bases(
     tool: Tool, arguments: JSON, recorded: Execution, *, retry: bool
 ) -> frozenset[str | None]:

@@ -52,7 +52,7 @@ def _in_doubt(doubt: str) -> JSON:
 
 def refused(message: str) -> JSON:
     """Nothing ran, nobody was asked: the call itself cannot be carried out."""
-    return {"status": str(Status.FAILED), "message": f"{message}. Nothing ran."}
+    return {"status": str(Status.FAILED), "message": f"{message.rstrip('.')}. Nothing ran."}
 
 
 def declined(message: str) -> JSON:
@@ -72,7 +72,7 @@ def conflicting(call: Call, problem: str, attempts: Iterable[Execution]) -> JSON
 def interrupted(execution_id: str, cause: str) -> JSON:
     """The result recorded for an attempt whose outcome nobody saw."""
     words = {
-        "crash": "The process died while this was running. What it had started may still run.",
+        "crash": "The process died while this was running.",
         "lost_line": "A line of the session that could not be read may have started this.",
         "interrupt": "It was stopped while it was running.",
     }

@@ -144,11 +144,12 @@ def columns(text: str) -> int:
 
 def fit(text: str, width: int) -> str:
     """``text`` cut to ``width`` columns, with a sign that it was."""
-    if columns(text) <= width:
-        return text
-    while columns(text) > width - 1:
-        text = text[:-1]
-    return f"{text}…"
+    short = text[: width + 1]  # every character takes a column at least
+    if columns(short) <= width:
+        return short
+    while columns(short) > width - 1:
+        short = short[:-1]
+    return f"{short}…"
 
 
 def table(found: list[Row], width: int = 150) -> list[str]:
@@ -171,7 +172,7 @@ def table(found: list[Row], width: int = 150) -> list[str]:
 
 def flaws(session: Session) -> list[Flaw]:
     """What is wrong or open in a session, in file order. Empty for a session that is whole."""
-    history = History.of(session.records, session.lines, [d.line for d in session.damage if d.lost])
+    history = History.of(session.records, session.lines, session.lost_lines)
     ledger = history.ledger
     found = [
         Flaw(d.line, "damage", f"{d.reason}, {d.size} bytes at byte {d.offset}")

@@ -115,8 +115,8 @@ def _run(root: Path, timeout: float, arguments: JSON, run: Run) -> JSON:
     with paths.plainly("/".join(paths.ARTIFACTS), "the command was not run"):
         output = Output.create(root, run.execution_id)
     process = _start([bash, "-c", "--", command], root, output)
-    traces.leave(root, run.execution_id, process.pid)
     try:
+        traces.leave(root, run.execution_id, process.pid)
         ended = _listen(process, output, time.monotonic() + timeout)
         if not ended:
             _kill(process)

@@ -18,7 +18,7 @@ class SessionError(LaiError):
 
 
 class SessionLocked(SessionError):
-    """Another process has this session open."""
+    """Somebody else has this session: another process, another thread, or the caller itself."""
 
 
 class SessionFailed(SessionError):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lai import paths, processes
 from lai.records import JSON
+from lai.tools import ToolError
 
 
 def leave(root: Path, execution_id: str, pid: int) -> None:
@@ -21,7 +22,7 @@ def leave(root: Path, execution_id: str, pid: int) -> None:
     identity = _identity(pid)
     if identity is None:
         return
-    with suppress(OSError), paths.folder(root, paths.ARTIFACTS, make=0o700) as (here, _):
+    with suppress(OSError, ToolError), paths.folder(root, paths.ARTIFACTS, make=0o700) as (here, _):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         note = os.open(f"{execution_id}.process", flags, 0o600, dir_fd=here)
         with os.fdopen(note, "w") as file:
@@ -29,20 +30,23 @@ def leave(root: Path, execution_id: str, pid: int) -> None:
 
 
 def look(root: Path, execution_id: str) -> JSON:
-    """What can be seen now of an earlier attempt's processes, in words for a person."""
+    """What can be seen now of an earlier attempt's processes.
+
+    ``still_running`` is true, false, or None where nobody can tell; ``seen`` says it in words.
+    """
     try:
         note = (root.joinpath(*paths.ARTIFACTS) / f"{execution_id}.process").read_text()
         pid = int(note.split()[0])
     except (OSError, ValueError, IndexError):
-        return {"still_running": "cannot be told; look with ps"}
+        return {"still_running": None, "seen": "whether it still runs cannot be told; look with ps"}
     now = _identity(pid)
-    left = [] if now not in (None, note) or _boot() not in note else processes.alive(pid)
+    number_reused = _boot() not in note or (now is not None and now != note)
+    left = [] if number_reused else processes.alive(pid)
     if left is None:
-        return {"still_running": "cannot be told; look with ps"}
-    if not left:
-        return {"still_running": "no process of it is left"}
+        return {"still_running": None, "seen": "whether it still runs cannot be told; look with ps"}
     numbers = ", ".join(map(str, sorted(left)))
-    return {"still_running": f"YES, process {numbers}: it is not over, wait before you decide"}
+    seen = f"it is not over (process {numbers}); wait before you decide"
+    return {"still_running": bool(left), "seen": seen if left else "no process of it is left"}
 
 
 def _identity(pid: int) -> str | None:

@@ -47,10 +47,14 @@ class Voice:
         self._speaking = False
         print(text, flush=True)
 
-    def read(self, prompt: str) -> str:
-        """Ask for a line. Raises EOFError at the end of the input."""
+    def end(self) -> None:
+        """End what is being said; the next words are another answer."""
         if self._speaking:
             self.line("")
+
+    def read(self, prompt: str) -> str:
+        """Ask for a line. Raises EOFError at the end of the input."""
+        self.end()
         try:
             text = input(prompt)
         except (EOFError, KeyboardInterrupt):
@@ -74,18 +78,28 @@ class Voice:
         if answer == "/exit":
             return None
         if question.kind is Kind.APPROVAL and approves(answer):
-            self.line("[running]")
+            self.line("[yes]")
         if question.kind is Kind.VERDICT and read_verdict(answer) is None:
             self.line(f"[unknown] left as it is; a verdict can be given later: {_later(question)}")
         return answer
 
     def _answer(self, question: Question) -> str:
         answer = self.read(str(question))
-        while question.kind is Kind.VERDICT and _lacks_evidence(answer):
-            answer = self.read(
-                "What did you see? happened: <evidence> or not happened: <evidence> "
-            )
+        while answer.startswith("/") and answer != "/exit":
+            answer = self.read("A question is open: answer it, or leave it with /exit. ")
+        if question.kind is Kind.APPROVAL:
+            return answer
+        answer = _as_verdict(answer)
+        while _lacks_evidence(answer):
+            ask = "What did you see? happened: <evidence> or not happened: <evidence> "
+            answer = _as_verdict(self.read(ask))
         return answer
+
+
+def _as_verdict(answer: str) -> str:
+    """What was typed with the colon of a Chinese keyboard, or with the dash of ``resolve``."""
+    head, colon, evidence = answer.replace("：", ":", 1).partition(":")
+    return head.replace("-", " ").replace("_", " ") + colon + evidence
 
 
 def _lacks_evidence(answer: str) -> bool:

@@ -28,8 +28,8 @@ PURE = """
 """.split()
 # What a pure module may use: nothing here reaches a file, process, clock or random source.
 HARMLESS = """
-    array collections collections.abc dataclasses enum functools hashlib itertools json math
-    pydantic re string types typing unicodedata
+    array collections collections.abc contextlib dataclasses enum functools hashlib itertools json
+    math pydantic re string types typing unicodedata
 """.split()
 WORLDLY_CALLS = ("open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint")
 HEAVY = "pandas ipywidgets matplotlib IPython tqdm numpy jupyter_client".split()

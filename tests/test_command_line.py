@@ -447,11 +447,54 @@ def test_killed_while_a_command_runs(live: Callable[[str], dict[str, str]], tmp_
     out, err = second.communicate("", timeout=60)
     assert (second.returncode, err) == (0, "")
     assert "[recovery]" in out
-    assert "still_running: YES" in out  # it sleeps on, and the question says so
+    assert "still_running: true" in out  # it sleeps on, and the question says so
     assert "Agent> 完成" in out
     assert (tmp_path / "audit.log").read_text(encoding="utf-8") == "已发送\n"
     statuses = [r.get("status") for r in Session.read(session_path(tmp_path)).records]
     assert [s for s in statuses if s] == ["approved", "running", "unknown"]
+
+
+def test_not_happened_waits_for_the_command_to_end(
+    live: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """While the killed agent's command still runs, "not happened" is not taken as a verdict."""
+    env = live(SLOW)
+    first = start(tmp_path, env)
+    assert first.stdin is not None
+    first.stdin.write("追加一行\ny\n")
+    first.stdin.flush()
+    wait_for(tmp_path / "audit.log")
+    first.kill()
+    first.communicate()
+    second = start(tmp_path, env)
+    out, _ = second.communicate("not happened：没看见\ny\n", timeout=60)
+    assert second.returncode == 3
+    assert "not over" in out
+    assert "resolution" not in session_path(tmp_path).read_text(encoding="utf-8")
+    assert (tmp_path / "audit.log").read_text(encoding="utf-8") == "已发送\n"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["happened：看过了", "happened\nhappened: 看过了", "/ledger\nhappened: 看过了"],
+)
+def test_a_verdict_may_be_typed_in_more_than_one_way(
+    lai: Callable[..., Any], tmp_path: Path, typed: str
+) -> None:
+    """A Chinese colon, evidence given a line later, and a command before it lose no verdict."""
+    path = write_session(tmp_path, interrupted_command())
+    lai("--workspace", tmp_path, typed=f"{typed}\n")
+    [verdict] = [r for r in Session.read(path).records if r["type"] == "resolution"]
+    assert (verdict["outcome"], verdict["evidence"]) == ("happened", "看过了")
+
+
+def test_exit_at_a_question_decides_nothing(lai: Callable[..., Any], tmp_path: Path) -> None:
+    """/exit leaves an approval open, and the next start asks again."""
+    code, _, _ = lai("--workspace", tmp_path, typed=f"{AUDIT}\n/exit\n")
+    assert code == 3
+    assert [r["type"] for r in Session.read(session_path(tmp_path)).records] == ["message"] * 2
+    lai("--workspace", tmp_path, typed="y\n")
+    assert (tmp_path / "audit.log").read_text() == "sent\n"
 
 
 def test_ctrl_c_while_a_command_runs(live: Callable[[str], dict[str, str]], tmp_path: Path) -> None:

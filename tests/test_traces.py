@@ -26,13 +26,15 @@ def _ended(sleeper: "subprocess.Popen[bytes]") -> object:
 
 def seen(root: Path) -> str:
     """What a person would be told."""
-    return str(traces.look(root, ID)["still_running"])
+    told = traces.look(root, ID)
+    assert (told["still_running"] is True) == ("not over" in told["seen"])
+    return str(told["seen"])
 
 
 def test_a_running_command_is_seen(tmp_path: Path, sleeper: "subprocess.Popen[bytes]") -> None:
     """While it runs its number is named; once it has ended nothing is left."""
     traces.leave(tmp_path, ID, sleeper.pid)
-    assert seen(tmp_path).startswith(f"YES, process {sleeper.pid}:")
+    assert f"(process {sleeper.pid})" in seen(tmp_path)
     sleeper.kill()
     sleeper.wait()
     assert seen(tmp_path) == "no process of it is left"
@@ -58,7 +60,7 @@ def test_without_a_note_it_says_that_it_cannot_tell(tmp_path: Path, text: str | 
         folder = tmp_path / ".agent_state" / "artifacts"
         folder.mkdir(parents=True)
         (folder / f"{ID}.process").write_text(text, encoding="utf-8")
-    assert "YES" not in seen(tmp_path)
+    assert "not over" not in seen(tmp_path)
 
 
 def test_where_the_system_cannot_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

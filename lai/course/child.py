@@ -44,7 +44,8 @@ class Ended:
 
     def __str__(self) -> str:
         how = "killed" if self.returncode == -9 else "ended"
-        return f"return code {self.returncode}: {how} at {self.points[-1]!r}"
+        place = repr(self.points[-1]) if self.points else "its start"
+        return f"return code {self.returncode}: {how} at {place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from lai.tools import Effect, Run, Tool, find
 def act(session: Session, call: Call, tool: Tool) -> None:
     """Run the tool, then record its result for the model."""
     arguments = parse_arguments(call.text)
-    run = Run(execution_id="", key="")
+    run = Run(execution_id=call.id, key="")
     _, result = run_once(tool, arguments, run)
     _publish(session, call, result)
 
