@@ -50,6 +50,7 @@ class Standing(StrEnum):
     APPROVED = "approved by this process"
     LEFT_APPROVED = "approved earlier, never started"
     LEFT_RETRY = "a retry approved earlier, never started"
+    LEFT_IN_DOUBT = "approved earlier, then a line was lost"
     RUNNING = "running, so interrupted"
     UNKNOWN = "unknown, attempts left"
     UNDECIDED = "unknown, nothing left to try"
@@ -82,6 +83,7 @@ POLICY: Mapping[Standing, Mapping[Effect, Move]] = MappingProxyType(
         Standing.APPROVED: _row(_attempt, _attempt, _attempt, _attempt, _attempt),
         Standing.LEFT_APPROVED: _row(_attempt, _ask, _ask, _ask, _ask),
         Standing.LEFT_RETRY: _row(_attempt, _attempt, _attempt, _ask, _ask),
+        Standing.LEFT_IN_DOUBT: _row(_attempt, _ask, _settle, _settle, _settle),
         Standing.RUNNING: _row(_settle, _settle, _settle, _settle, _settle),
         Standing.UNKNOWN: _row(_attempt, _attempt, _attempt, _look_up, _verdict),
         Standing.UNDECIDED: _row(_attempt, _verdict, _verdict, _verdict, _verdict),
@@ -116,7 +118,7 @@ def standing(call: Call, tool: Tool | None, history: History) -> tuple[Standing,
     last = attempts[-1]
     match last.status:
         case Status.APPROVED:
-            return _approved(last, tool, history)
+            return _approved(last, history)
         case Status.RUNNING:
             return Standing.RUNNING, last
         case Status.REJECTED:
@@ -126,9 +128,7 @@ def standing(call: Call, tool: Tool | None, history: History) -> tuple[Standing,
             return _unknown(last, attempts, tool), last
 
 
-def _approved(
-    last: Execution, tool: Tool | None, history: History
-) -> tuple[Standing, Execution | None]:
+def _approved(last: Execution, history: History) -> tuple[Standing, Execution | None]:
     origin = history.ledger.executions.get(last.details.get("approval_of", ""))
     if origin is not None and "verdict" in origin.details:
         return Standing.NOT_HAPPENED, origin
@@ -136,9 +136,8 @@ def _approved(
         return Standing.UNDECIDED, origin
     if last.line > history.opened_at:
         return Standing.APPROVED, last
-    repeatable = tool is not None and tool.effect in (Effect.IDEMPOTENT, Effect.READ_ONLY)
-    if history.ledger.lost_since(last.line) and not repeatable:
-        return Standing.RUNNING, last  # the lost line may have started it
+    if history.ledger.lost_since(last.line):
+        return Standing.LEFT_IN_DOUBT, last  # the lost line may have started it
     return (Standing.LEFT_APPROVED if origin is None else Standing.LEFT_RETRY), last
 
 

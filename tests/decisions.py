@@ -9,7 +9,7 @@ from lai.actions import Action, Ask, AskVerdict, Attempt, LookUp, Publish, Settl
 
 ARGUMENTS = {"text": "书\u2028\x85😀"}
 CALL = ("call_1", "act", ARGUMENTS)
-OLD, NOW = "older", "this process"
+OLD, NOW, LOST = "older", "this process", "older, and a line after it was lost"
 
 
 def never(arguments: JSON, run: Run) -> JSON:
@@ -48,7 +48,10 @@ def history(*records: JSON, since: int | None = None) -> History:
 def story(*records: JSON, when: str = OLD, call: Any = CALL) -> History:
     """The call, then these records, all of them from one process."""
     head = [user(), assistant(call)]
-    return history(*head, *records, since=2 if when == NOW else None)
+    made = history(*head, *records, since=2 if when == NOW else None)
+    if when == LOST:
+        made.ledger.lose(len(head) + len(records) + 1)
+    return made
 
 
 def told(action: Action) -> str:

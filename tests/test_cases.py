@@ -1,12 +1,12 @@
 """Small inputs from public reports, with the right behaviour; the files are in data/cases."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import case, session
 from toolkit import JSON, agent, answers, attempt, kinds, log, receipts, statuses, write_log
 
 from lai import (
@@ -16,27 +16,12 @@ from lai import (
     workspace_tools,
 )
 
-CASES = Path(__file__).parent / "data" / "cases"
-
-
-def case(name: str) -> JSON:
-    """A fault, a command or a file state."""
-    return json.loads((CASES / f"{name}.case.json").read_text("utf-8"))
-
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Path:
     """A workspace."""
     (tmp_path / "notes.txt").write_text("笔记 \u2028\x85😀", "utf-8")
     return tmp_path
-
-
-def session(ws: Path, name: str) -> Path:
-    """A copy of a case's session file in the workspace."""
-    path = ws / ".agent_state" / "session-t.jsonl"
-    path.parent.mkdir()
-    shutil.copyfile(CASES / f"{name}.jsonl", path)
-    return path
 
 
 def audit(ws: Path) -> bytes:

@@ -1,13 +1,13 @@
 """What models and servers send that is not right, the public reports K7 among it."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import openai
 import pytest
+from cases import CASES, case, session
 from toolkit import (
     JSON,
     agent,
@@ -39,27 +39,12 @@ from lai import (
 )
 from lai.models import openai_model
 
-CASES = Path(__file__).parent / "data" / "cases"
-
-
-def case(name: str) -> JSON:
-    """A fault, a command or a file state."""
-    return json.loads((CASES / f"{name}.case.json").read_text("utf-8"))
-
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Path:
     """A workspace."""
     (tmp_path / "notes.txt").write_text("笔记 \u2028\x85😀", "utf-8")
     return tmp_path
-
-
-def session(ws: Path, name: str) -> Path:
-    """A copy of a case's session file in the workspace."""
-    path = ws / ".agent_state" / "session-t.jsonl"
-    path.parent.mkdir()
-    shutil.copyfile(CASES / f"{name}.jsonl", path)
-    return path
 
 
 @pytest.mark.parametrize("text", case("K7-01")["arguments"])

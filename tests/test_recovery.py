@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from decisions import ARGUMENTS, CALL, NOW, OLD, history, story, told, tool, tries
+from decisions import ARGUMENTS, CALL, LOST, NOW, OLD, history, story, told, tool, tries
 from toolkit import JSON, assistant, attempt, resolution, user
 
 from lai import Ask, Effect, Publish, decide
@@ -12,6 +12,7 @@ from lai.recovery import POLICY, Standing, standing
 
 NEVER = "ask exec_1: it was approved before and never started"
 AGAIN = "ask exec_2: it was approved before and never started"
+MAYBE = "ask exec_1: a line of the session after this call cannot be read: it may have run already"
 DENIED = "ask exec_1: an earlier attempt did not happen: 看过日志"
 UNKNOWN = attempt(CALL, "approved", "running", "unknown")
 # Where the call stands, its records, who wrote them, and what must follow for a tool that
@@ -22,6 +23,8 @@ ROWS: list[tuple[Standing, list[JSON], str, tuple[str, str, str, str, str]]] = [
     (Standing.LEFT_APPROVED, tries("approved"), OLD, ("attempt start exec_1", *[NEVER] * 4)),
     (Standing.LEFT_RETRY, tries("unknown", "approved"), OLD,
      (*["attempt start exec_2"] * 3, AGAIN, AGAIN)),
+    (Standing.LEFT_IN_DOUBT, tries("approved"), LOST,
+     ("attempt start exec_1", MAYBE, *["Settle exec_1"] * 3)),
     (Standing.RUNNING, tries("running"), OLD, ("Settle exec_1",) * 5),
     (Standing.UNKNOWN, UNKNOWN, OLD,
      (*["attempt after exec_1"] * 3, "LookUp exec_1", "AskVerdict exec_1")),
