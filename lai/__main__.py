@@ -8,7 +8,6 @@ question waits for an answer that nobody gave, 130 stopped by Ctrl-C.
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Collection
 from contextlib import suppress
@@ -24,6 +23,7 @@ from lai.records import LaiError, Outcome
 from lai.selfcheck import self_check
 from lai.session import Session
 from lai.storage import SessionError
+from lai.voice import width
 
 COMMANDS = {
     "show": "a session as a table",
@@ -132,8 +132,7 @@ def _existing(path: Path) -> Path:
 
 def _show(path: Path) -> int:
     rows = report.rows(Session.read(path))
-    width = shutil.get_terminal_size((150, 0)).columns if sys.stdout.isatty() else 150
-    print("\n".join(report.table(rows, width)) if rows else f"{path} holds no records")
+    print("\n".join(report.table(rows, width())) if rows else f"{path} holds no records")
     return 0
 
 

@@ -11,7 +11,6 @@ Rules that live here and nowhere else:
 """
 
 import os
-import shutil
 from pathlib import Path
 
 from lai import report
@@ -20,12 +19,13 @@ from lai.agent import Agent, TurnTooLong
 from lai.approval import Question, visible
 from lai.context import text_of
 from lai.executor import EmptyReply
+from lai.lines import TORN
 from lai.models import ModelError, model_from_environment
 from lai.records import LaiError, Message
 from lai.session import Session
 from lai.storage import session_path
 from lai.tokens import estimate_message
-from lai.voice import Voice
+from lai.voice import Voice, width
 from lai.workspace import workspace_tools
 
 HELP = "/context what the model sees · /ledger attempts · /abandon close the turn · /exit"
@@ -48,7 +48,7 @@ def chat(workspace: Path) -> int:
         for damage in session.damage:
             if damage.lost and not damage.acknowledged:
                 voice.line(f"[damage] {damage}; python -m lai verify {path} shows it")
-            elif "never finished" in damage.reason:
+            elif damage.reason == TORN:
                 voice.line(f"[mended] {damage}; it was sealed where it stands, nothing is lost")
         agent = Agent(session, model, workspace_tools(workspace), ask=voice.ask)
         try:
@@ -130,7 +130,7 @@ def _advance(agent: Agent, voice: Voice, text: str | None) -> bool:
 def _context(agent: Agent) -> str:
     messages = agent.history.view.messages()
     lines = [
-        report.fit(visible(f"{m['role']:<10}{' '.join(_words(m).split())}"), _width())
+        report.fit(visible(f"{m['role']:<10}{' '.join(_words(m).split())}"), width())
         for m in messages
     ]
     tokens = sum(map(estimate_message, messages))
@@ -146,8 +146,4 @@ def _words(message: Message) -> str:
 def _ledger(agent: Agent) -> str:
     kinds = ("tool_execution", "resolution")
     found = [row for row in report.rows(agent.journal.session) if row.type in kinds]
-    return "\n".join(report.table(found, _width())) if found else "no attempts yet"
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((150, 0)).columns
+    return "\n".join(report.table(found, width())) if found else "no attempts yet"

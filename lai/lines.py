@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from lai.records import Record, malformed
 
 SEAL = b"\x18"
+TORN = "a torn tail: the last append never finished"
 _FILLER = " \t\r\x00"  # what may stand around whole objects: spaces, and NULs of a lost write
 
 
@@ -76,7 +77,7 @@ class Contents:
         """Read what stands after the last newline; False if it was torn, not just unended."""
         records, reason, lost = read_line(raw)
         if lost:
-            reason = "a torn tail: the last append never finished"
+            reason = TORN
         self._take(records, raw, raw, reason, lost=False)
         return not lost
 

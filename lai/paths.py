@@ -28,9 +28,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lai.storage import STATE
 from lai.tools import ToolError
 
-STATE = ".agent_state"
 ARTIFACTS = (STATE, "artifacts")
 PATH_BYTES = 4096
 NAME_BYTES = 255  # the longest name on the usual file systems of Linux and macOS

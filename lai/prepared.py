@@ -144,7 +144,7 @@ def _bad_news(results: list[_Result], words: dict[str, str]) -> Answer | None:
     said = []
     for one in results:
         status = one.result.get("status")
-        why = one.result.get("message") or one.result.get("error") or ""
+        why = one.result.get("message") or ""
         text = words[status if status in BAD_NEWS else "done"]
         told = text.format(tool=one.tool, target=one.target, why=why, status=status)
         said.append(told.replace("  ", " "))

@@ -27,11 +27,30 @@ def alive(session: int) -> list[int] | None:
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with suppress(OSError):  # it has ended since
-                # "pid (name) state parent group session ...", and the name may hold anything.
-                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-                if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
+                fields = _status(int(entry.name))
+                if int(fields[3]) == session and fields[0] not in ("Z", "X"):
                     found.append(int(entry.name))
     return found
+
+
+def identity(pid: int) -> str | None:
+    """Number, start time and boot of a living process; None if there is none, or no way to see."""
+    try:
+        return f"{pid} {_status(pid)[19]} {boot()}"  # field 22 of proc(5), in ticks
+    except OSError:
+        return None
+
+
+def boot() -> str:
+    """The name of this run of the system; numbers of processes mean nothing beyond it."""
+    with suppress(OSError):
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return "unknown boot"
+
+
+def _status(pid: int) -> list[str]:
+    # "pid (name) state parent group session ...", and the name may hold anything.
+    return (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].decode().split()
 
 
 def end(session: int) -> None:

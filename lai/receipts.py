@@ -25,8 +25,8 @@ def receipt(execution: Execution, doubt: str = "") -> JSON:
 
     ``doubt`` says why the call may have acted all the same, before this attempt.
     """
-    known = execution.result or {}
     head = {"status": str(execution.status), "execution_id": execution.id}
+    whole = {**head, **(execution.result or {}), **head}  # what the ledger says goes before
     match execution.status:
         case Status.REJECTED:
             said = {"message": "The user refused this call. It did not run."}
@@ -34,11 +34,11 @@ def receipt(execution: Execution, doubt: str = "") -> JSON:
                 said = {"message": "The user refused this call now.", **_in_doubt(doubt)}
             return {**head, **said}
         case Status.UNKNOWN:
-            return {**head, **known, **head, "advice": DO_NOT_REPEAT}
+            return {**whole, "advice": DO_NOT_REPEAT}
         case Status.FAILED if doubt:
-            return {**head, **known, **head, **_in_doubt(doubt)}
+            return {**whole, **_in_doubt(doubt)}
         case _:
-            return {**head, **known, **head}
+            return whole
 
 
 def unplaced(doubt: str) -> JSON:

@@ -12,6 +12,8 @@ import filelock
 
 from lai.records import LaiError
 
+STATE = ".agent_state"  # the folder in a workspace that belongs to the agent
+
 
 class SessionError(LaiError):
     """The session file cannot be opened, read or written."""
@@ -36,7 +38,7 @@ def session_path(workspace: Path | str, session_id: str = "demo") -> Path:
             f"session id {session_id!r} cannot be used: only ASCII letters, digits, '-' and '_', "
             "at most 64 of them; set AGENT_SESSION_ID"
         )
-    return Path(workspace) / ".agent_state" / f"session-{session_id}.jsonl"
+    return Path(workspace) / STATE / f"session-{session_id}.jsonl"
 
 
 def claim(descriptor: int, path: Path, holder: str) -> None:

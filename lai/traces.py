@@ -19,7 +19,7 @@ from lai.tools import ToolError
 
 def leave(root: Path, execution_id: str, pid: int) -> None:
     """Note the process of an attempt. A note that cannot be written stops nothing."""
-    identity = _identity(pid)
+    identity = processes.identity(pid)
     if identity is None:
         return
     with suppress(OSError, ToolError), paths.folder(root, paths.ARTIFACTS, make=0o700) as (here, _):
@@ -39,27 +39,11 @@ def look(root: Path, execution_id: str) -> JSON:
         pid = int(note.split()[0])
     except (OSError, ValueError, IndexError):
         return {"still_running": None, "seen": "whether it still runs cannot be told; look with ps"}
-    now = _identity(pid)
-    number_reused = _boot() not in note or (now is not None and now != note)
+    now = processes.identity(pid)
+    number_reused = processes.boot() not in note or (now is not None and now != note)
     left = [] if number_reused else processes.alive(pid)
     if left is None:
         return {"still_running": None, "seen": "whether it still runs cannot be told; look with ps"}
     numbers = ", ".join(map(str, sorted(left)))
     seen = f"it is not over (process {numbers}); wait before you decide"
     return {"still_running": bool(left), "seen": seen if left else "no process of it is left"}
-
-
-def _identity(pid: int) -> str | None:
-    """Number, start time and boot of a living process; None if there is none, or no way to see."""
-    try:
-        status = (processes.PROC / str(pid) / "stat").read_bytes()
-    except OSError:
-        return None
-    started = status.rpartition(b")")[2].split()[19].decode()  # field 22 of proc(5), in ticks
-    return f"{pid} {started} {_boot()}"
-
-
-def _boot() -> str:
-    with suppress(OSError):
-        return (processes.PROC / "sys/kernel/random/boot_id").read_text().strip()
-    return "unknown boot"

@@ -12,6 +12,7 @@ It does not know sessions or turns.
 """
 
 import contextlib
+import shutil
 import sys
 
 from lai.approval import Kind, Question, approves, read_verdict, visible
@@ -110,6 +111,11 @@ def _lacks_evidence(answer: str) -> bool:
 
 def _later(question: Question) -> str:
     return f"python -m lai resolve FILE {question.execution_id} happened --evidence TEXT"
+
+
+def width() -> int:
+    """Columns of the terminal; 150 where the output is none."""
+    return shutil.get_terminal_size((150, 0)).columns if sys.stdout.isatty() else 150
 
 
 def drop_typed_ahead() -> None:
