@@ -16,7 +16,8 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
 from lai.records import JSON, LaiError, Record
 
@@ -54,6 +55,9 @@ class Pairing:
 
     def calls(self, record: Record, line: int) -> list[Call]:
         """The calls an assistant message makes; empty for every other message."""
+        asked = record["message"].get("tool_calls")
+        if not asked:
+            return []
         cut = record.get("finish_reason") == "length"
         made = [
             Call(
@@ -64,7 +68,7 @@ class Pairing:
                 text=arguments_text(raw["function"].get("arguments")),
                 cut=cut,
             )
-            for index, raw in enumerate(record["message"].get("tool_calls") or [])
+            for index, raw in enumerate(asked)
         ]
         for call in reversed(made):  # so that pop() finds the first of the latest message
             self._unanswered.setdefault(call.id, []).append(call)
@@ -112,6 +116,17 @@ def parse_arguments(text: str) -> JSON:
     return arguments
 
 
+def readable(text: str) -> bool:
+    """Whether ``digest`` has an answer for these arguments, found without making a hash."""
+    try:
+        text.encode("utf-8")
+        if "\\ud" in text or "\\uD" in text:  # perhaps half of a character
+            digest(text)
+        return isinstance(_STRICT.decode(text), dict)
+    except (ArgumentsError, ValueError, RecursionError):
+        return False
+
+
 @lru_cache(maxsize=8)  # a call is checked at each of its steps, and its text never changes
 def digest(text: str) -> str:
     """``arguments_sha256`` of arguments as the model wrote them, read strictly.
@@ -134,8 +149,15 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise ArgumentsError(f"{name} is not JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _no_constant(number)
+
+
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_float=_finite
+)

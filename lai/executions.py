@@ -43,10 +43,18 @@ class Execution:
         return self.status is Status.UNKNOWN and "verdict" not in self.details
 
 
+_STATUS = {str(status): status for status in Status}
+_NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
+_NOT_STARTED = (Status.APPROVED, Status.REJECTED)
+
+
 def after(record: Record, line: int, earlier: Execution | None, call: Call | None) -> Execution:
     """The attempt once ``record``, on that line, is read; ``earlier`` is what was known before."""
-    status = Status(record["status"])
-    details = {k: v for k, v in record.items() if k not in EXECUTION_KEYS}
+    status = _STATUS[record["status"]]
+    known = earlier.details if earlier else _NO_DETAILS
+    added = record.keys() - EXECUTION_KEYS
+    if added:
+        known = MappingProxyType({**known, **{k: v for k, v in record.items() if k in added}})
     return Execution(
         id=record["execution_id"],
         call_id=record["tool_call_id"],
@@ -56,9 +64,8 @@ def after(record: Record, line: int, earlier: Execution | None, call: Call | Non
         key=record.get("idempotency_key", earlier and earlier.key),
         sha256=record.get("arguments_sha256", earlier and earlier.sha256),
         result=record.get("result"),
-        details=MappingProxyType({**(earlier.details if earlier else {}), **details}),
-        started=bool(earlier and earlier.started)
-        or status not in (Status.APPROVED, Status.REJECTED),
+        details=known,
+        started=status not in _NOT_STARTED or bool(earlier and earlier.started),
         line=line,
     )
 

@@ -7,6 +7,7 @@ It does not choose what to write, and it does not act.
 """
 
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from lai.calls import Call, digest
 from lai.executions import Execution
 from lai.history import History
+from lai.ledger import IllegalTransition
+from lai.logfile import no_collection
 from lai.receipts import interrupted
 from lai.records import (
     JSON,
@@ -37,6 +40,26 @@ def fresh_id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex[: 32 if prefix == 'exec' else 24]}"
 
 
+def history_of(session: Session) -> History:
+    """What follows from what has been read of a session, or from all of it.
+
+    A part is enough as long as it hangs together. A line that was lost there, and a record
+    that goes on with something unread, nobody can judge without the rest.
+    """
+    history = _fold(session)
+    ledger, lost = history.ledger, session.recent.lost_lines
+    if history.partial and (history.violations or ledger.oddities or lost):
+        session.read_all()
+        history = _fold(session)
+    return history
+
+
+def _fold(session: Session) -> History:
+    part = session.recent
+    with no_collection():
+        return History.of(part.records, part.lines, part.lost_lines, partial=part.start > 1)
+
+
 @dataclass(slots=True)
 class Journal:
     """One session and the history that follows from it. ``new_id`` makes an id from a prefix."""
@@ -44,10 +67,10 @@ class Journal:
     session: Session
     history: History
     new_id: Callable[[str], str] = fresh_id
-    read: int = field(init=False)  # how many records of the session this history has seen
+    read: int = field(init=False)  # the last line of the session that this history has seen
 
     def __post_init__(self) -> None:
-        self.read = len(self.session.records)
+        self.read = self.session.last_line
 
     def append(self, record: Record) -> None:
         """Raises IllegalTransition with nothing written, SessionFailed when the disk refuses."""
@@ -55,8 +78,8 @@ class Journal:
         self.history.ledger.check(record)
         try:
             line = self.session.append(record)
-            self.history.learn(self.session.records[-1], line)
-            self.read = len(self.session.records)
+            self.history.learn(self.session.recent.records[-1], line)
+            self.read = line
         except LaiError:
             raise  # nothing was written, or the session refuses by itself from now on
         except BaseException:
@@ -65,13 +88,14 @@ class Journal:
 
     def _require_nothing_unread(self) -> None:
         """Raise SessionFailed if somebody else wrote to the session; acknowledging is no matter."""
-        for record in self.session.records[self.read :]:
+        part = self.session.recent
+        for record in part.records[bisect_right(part.lines, self.read) :]:
             if record["type"] != "repair":
                 raise SessionFailed(
                     f"{self.session.path}: another agent has written to this session since this "
                     "one read it; make a new agent"
                 )
-        self.read = len(self.session.records)
+        self.read = self.session.last_line
 
     def publish(self, call: Call, result: JSON) -> None:
         """Append the one receipt of a call."""
@@ -133,6 +157,12 @@ class Journal:
         """
         if not evidence.strip():
             raise LaiError("a verdict needs evidence: say what you looked at and what you saw")
+        if self.history.partial and execution_id not in self.history.ledger.executions:
+            raise IllegalTransition(
+                f"{execution_id} is not in the part of the session that was read; to look through "
+                f"all of it, close it here: python -m lai resolve {self.session.path} "
+                f"{execution_id} …"
+            )
         self.append(resolution_record(execution_id, outcome, evidence, by))
 
     def key(self, call: Call, tool: Tool) -> str:

@@ -56,25 +56,16 @@ class Ledger:
         self.calls: dict[str, Call] = {}  # by id, the latest
         self.open: dict[Call, None] = {}  # in order; calls without a result
         self._attempts: dict[Call, list[str]] = {}
-        self._unresolved: dict[str, Execution] = {}
+        self._unresolved: dict[Call, Execution] = {}
         self._pairing = Pairing()
         self._lost_at = 0
 
     def check(self, record: Record) -> None:
         """Raise :class:`IllegalTransition` if ``record`` may not come next. Changes nothing."""
-        match record:
-            case {"type": "tool_execution", "execution_id": execution_id}:
-                self._check_attempt(self.executions.get(execution_id), record)
-            case {"type": "resolution", "execution_id": execution_id}:
-                earlier = self.executions.get(execution_id)
-                if earlier is None or not earlier.unresolved:
-                    found = earlier and earlier.details.get("verdict", earlier.status)
-                    raise IllegalTransition(
-                        f"{execution_id} stands at {found!s}, and only an attempt that is still "
-                        "unknown takes a verdict"
-                        if found
-                        else f"{execution_id} is not in this session"
-                    )
+        if record["type"] == "tool_execution":
+            self._check_attempt(self.executions.get(record["execution_id"]), record)
+        elif record["type"] == "resolution":
+            self._check_verdict(self.executions.get(record["execution_id"]), record)
 
     def feed(self, record: Record, line: int) -> None:
         """Read the next record. Raises :class:`IllegalTransition` and changes nothing."""
@@ -83,27 +74,32 @@ class Ledger:
 
     def learn(self, record: Record, line: int) -> None:
         """Read a record that ``check`` has let pass."""
-        match record:
-            case {"type": "message", "message": {"role": "assistant"}}:
-                for call in self._pairing.calls(record, line):
-                    self.calls[call.id] = call
-                    self.open[call] = None
-            case {"type": "message", "message": {"role": "tool", "tool_call_id": call_id}}:
-                answered = self._pairing.answered(record)
-                if answered is None:
-                    self.oddities.append((line, f"a result for {call_id!r} answers no open call"))
-                else:
-                    del self.open[answered]
-            case {"type": "message", "message": {"role": "user"}}:
-                self.news.clear()
-            case {"type": "tool_execution"}:
-                self._keep(record, line)
-            case {"type": "resolution", "execution_id": execution_id}:
-                execution = self._keep(
-                    resolved(as_record(self.executions[execution_id]), record), line
-                )
-                if execution.call not in self.open:
-                    self.news.append(execution)
+        kind = record["type"]
+        if kind == "message":
+            self._learn_message(record, line)
+        elif kind == "tool_execution":
+            self._keep(record, line)
+        elif kind == "resolution":
+            known = self.executions[record["execution_id"]]
+            execution = self._keep(resolved(as_record(known), record), line)
+            if execution.call not in self.open:
+                self.news.append(execution)
+
+    def _learn_message(self, record: Record, line: int) -> None:
+        role = record["message"]["role"]
+        if role == "assistant":
+            for call in self._pairing.calls(record, line):
+                self.calls[call.id] = call
+                self.open[call] = None
+        elif role == "tool":
+            answered = self._pairing.answered(record)
+            if answered is not None:
+                del self.open[answered]
+                return
+            call_id = record["message"]["tool_call_id"]
+            self.oddities.append((line, f"a result for {call_id!r} answers no open call"))
+        elif role == "user":
+            self.news.clear()
 
     def lose(self, line: int) -> None:
         """A line here could not be read: anything may have stood on it."""
@@ -133,14 +129,24 @@ class Ledger:
     def _call_of(self, call_id: str) -> Call | None:
         return self._pairing.next(call_id) or self.calls.get(call_id)
 
+    def _check_verdict(self, earlier: Execution | None, record: Record) -> None:
+        if earlier is None:
+            raise IllegalTransition(f"{record['execution_id']} is not in this session")
+        if not earlier.unresolved:
+            raise IllegalTransition(
+                f"{earlier.id} stands at {earlier.details.get('verdict', earlier.status)!s}, and "
+                "only an attempt that is still unknown takes a verdict"
+            )
+
     def _check_attempt(self, earlier: Execution | None, record: Record) -> None:
         name, call_id = record["execution_id"], record["tool_call_id"]
         if earlier is not None and earlier.call_id != call_id:
             raise IllegalTransition(f"{name} belongs to call {earlier.call_id}, not to {call_id}")
-        call = self._call_of(call_id)
-        before = earlier.line if earlier else call.line if call else 0
         allowed = LEGAL[earlier.status if earlier else None]
-        if record["status"] not in allowed and not self.lost_since(before):
+        if record["status"] in allowed:
+            return
+        call = self._call_of(call_id)
+        if not self.lost_since(earlier.line if earlier else call.line if call else 0):
             raise IllegalTransition(
                 f"{name} cannot become {record['status']} after "
                 f"{earlier.status if earlier else 'nothing'}; "
@@ -155,15 +161,20 @@ class Ledger:
         if call is None:
             self.oddities.append((line, f"{execution.id} belongs to no call of this session"))
             return execution
+        ids = self._attempts.setdefault(call, [])
         if earlier is None:
-            self._attempts.setdefault(call, []).append(execution.id)
-        attempts = self.attempts(call)
-        for attempt in attempts:
-            self._unresolved.pop(attempt.id, None)
-        doubtful = [attempt for attempt in attempts if attempt.unresolved]
-        if doubtful and not any(a.status is Status.SUCCEEDED for a in attempts):
-            self._unresolved[doubtful[-1].id] = doubtful[-1]
+            ids.append(execution.id)
+        if len(ids) > 1 or execution.status is Status.UNKNOWN or call in self._unresolved:
+            self._doubt(call)
         return execution
+
+    def _doubt(self, call: Call) -> None:
+        """Say anew which attempt at this call nobody can vouch for."""
+        attempts = self.attempts(call)
+        doubtful = [attempt for attempt in attempts if attempt.unresolved]
+        self._unresolved.pop(call, None)
+        if doubtful and not any(a.status is Status.SUCCEEDED for a in attempts):
+            self._unresolved[call] = doubtful[-1]
 
 
 def conflict(call: Call, execution: Execution) -> str | None:

@@ -14,6 +14,7 @@ import hashlib
 import json
 from array import array
 from dataclasses import dataclass, replace
+from typing import cast
 
 from lai.records import Record, malformed
 
@@ -51,24 +52,33 @@ class Damage:
 
 
 class Contents:
-    """What a session file holds, read one physical line at a time.
+    """What a session file holds from one place on, read one physical line at a time.
 
-    ``records`` are in file order, ``lines`` their physical lines from 1. ``damage`` is
-    every place that is not one record on one line.
+    ``records`` are in file order, ``lines`` their physical lines from 1, ``offsets`` the
+    bytes at which those begin. ``damage`` is every place that is not one record on one
+    line. ``start`` is the first line that was read, at byte ``begin``; ``end`` is the byte
+    behind the last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, start: int = 1, begin: int = 0) -> None:
+        self.start = start
+        self.begin = begin
         self.records: list[Record] = []
         self.lines = array("Q")
+        self.offsets = array("Q")
         self.damage: list[Damage] = []
-        self.last_line = 0
-        self._offset = 0
+        self.last_line = start - 1
+        self.end = begin
 
     def feed(self, raw: bytes) -> None:
         """Read a whole line, its newline included."""
+        record = _record(raw)
+        if record is not None:
+            self.remember(record, len(raw))
+            return
         sealed = raw.endswith(SEAL + b"\n")
         body = raw.removesuffix(b"\n").removesuffix(SEAL)
-        records, reason, lost = read_line(body)
+        records, reason, lost = _salvage(body)
         if sealed:
             reason, lost = "a torn tail, sealed", False
         self._take(records, raw, body, reason, lost=lost)
@@ -81,11 +91,11 @@ class Contents:
         self._take(records, raw, raw, reason, lost=False)
         return not lost
 
-    def remember(self, record: Record) -> int:
-        """A record that now stands on a line of its own at the end; returns that line."""
+    def remember(self, record: Record, size: int) -> None:
+        """A record that stands at the end, on a line of its own of ``size`` bytes."""
         self.last_line += 1
         self._keep(record)
-        return self.last_line
+        self.end += size
 
     @property
     def unacknowledged(self) -> list[Damage]:
@@ -105,14 +115,15 @@ class Contents:
             self._keep(record)
         if reason:
             digest = hashlib.sha256(body).hexdigest()
-            place = self.last_line, self._offset, len(body)
+            place = self.last_line, self.end, len(body)
             self.damage.append(Damage(*place, digest, reason, lost))
-        self._offset += len(raw)
+        self.end += len(raw)
 
     def _keep(self, record: Record) -> None:
         self.records.append(record)
         self.lines.append(self.last_line)
-        if record.get("type") == "repair":
+        self.offsets.append(self.end)
+        if record["type"] == "repair":
             place = record.get("line"), record.get("sha256")
             self.damage = [
                 replace(d, acknowledged=True) if (d.line, d.sha256) == place else d
@@ -128,25 +139,39 @@ def repair_record(line: int, offset: int, raw: bytes) -> Record:
 
 def read_line(raw: bytes) -> tuple[list[Record], str | None, bool]:
     """The records on a line, what is wrong with it, and whether a record may be lost there."""
+    record = _record(raw)
+    return _salvage(raw) if record is None else ([record], None, False)
+
+
+def _record(raw: bytes) -> Record | None:
+    """The record on an ordinary line; None for every other line, which takes a closer look."""
     try:
-        record = _DECODER.decode(raw.decode("utf-8"))
-        if _problem(record, raw) is None:
-            return [record], None, False
+        text = raw.decode()
+        record, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
-        pass
-    return _salvage(raw)
+        return None
+    rest = text[end:]
+    if rest not in ("\n", "") and rest.strip(" \t\r\n"):
+        return None
+    return None if _problem(record, raw) else cast("Record", record)
 
 
-def _problem(record: object, raw: bytes) -> str | None:
+def _problem(value: object, raw: bytes) -> str | None:
     """Why a JSON value on a line is no record; None if it is one."""
-    if not isinstance(record, dict):
+    if not isinstance(value, dict):
         return "not a JSON object"
-    if b"\\ud" in raw or b"\\uD" in raw:  # half of a character can be read but never sent on
-        try:
-            json.dumps(record, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            return "half of a character"
-    return malformed(record)
+    if (b"\\ud" in raw or b"\\uD" in raw) and not _writable(value):
+        return "half of a character"
+    return malformed(value)
+
+
+def _writable(record: Record) -> bool:
+    """Half of a character, which has an escape of its own, can be read but never sent on."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _salvage(raw: bytes) -> tuple[list[Record], str | None, bool]:
@@ -166,7 +191,9 @@ def _salvage(raw: bytes) -> tuple[list[Record], str | None, bool]:
         at = _past_filler(text, end)
     if not found:
         return found, "no record on this line", True
-    return found, "several records on one line" if len(found) > 1 else "stray NUL bytes", False
+    if len(found) > 1:
+        return found, "several records on one line", False
+    return found, "stray NUL bytes" if "\0" in text else None, False
 
 
 def _past_filler(text: str, at: int) -> int:

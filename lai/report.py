@@ -5,7 +5,7 @@ both say the same.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from unicodedata import east_asian_width
 
@@ -15,6 +15,7 @@ from lai.actions import (
     AskVerdict,
     Attempt,
     CallModel,
+    Compact,
     Done,
     LookUp,
     Publish,
@@ -22,13 +23,12 @@ from lai.actions import (
 )
 from lai.approval import visible
 from lai.calls import arguments_text
-from lai.context import text_of
 from lai.executions import Execution
 from lai.history import History
 from lai.ledger import conflict
-from lai.lines import Contents
 from lai.records import Record
 from lai.session import Session
+from lai.wire import text_of
 
 MEANING = {
     "approved": "a person agreed; not started",
@@ -57,18 +57,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What ``verify`` reports: damage, an illegal, stray or open record, a conflict, an unknown."""
+    """What ``verify`` reports: damage, an illegal, stray or open record, a conflict, an unknown.
+
+    Or a ``compaction`` that says something wrong about the file.
+    """
 
     line: int
     kind: str
     text: str
 
 
-def rows(contents: Contents) -> list[Row]:
+def rows(session: Session) -> list[Row]:
     """Every record of a session and every damaged place, in file order."""
-    records = zip(contents.records, contents.lines, strict=True)
+    records = zip(session.records, session.lines, strict=True)
     found = [_row(record, line) for record, line in records]
-    found += [Row(d.line, "damage", "", "", "", str(d)) for d in contents.damage]
+    found += [Row(d.line, "damage", "", "", "", str(d)) for d in session.damage]
     return sorted(found, key=lambda row: row.line)
 
 
@@ -194,33 +197,55 @@ def flaws(session: Session) -> list[Flaw]:
         Flaw(e.line, "unknown", f"{e.tool_name} {e.id}: nobody knows whether it happened")
         for e in ledger.unresolved()
     ]
+    found += _misplaced(session)
     shown = [replace(flaw, text=visible(flaw.text)) for flaw in found]
     return sorted(shown, key=lambda flaw: flaw.line)
 
 
+def _misplaced(session: Session) -> Iterator[Flaw]:
+    """The compactions that say wrongly where a line begins: opening would count from there."""
+    begins = dict(zip(session.lines, session.offsets, strict=True))
+    for record, line in zip(session.records, session.lines, strict=True):
+        if record["type"] != "compaction":
+            continue
+        for name, at in (("first_kept", "first_kept_offset"), ("resume_line", "resume_offset")):
+            kept, claimed = record.get(name), record.get(at)
+            found = begins.get(kept) if isinstance(kept, int) else None
+            if claimed is not None and (type(claimed) is not int or claimed != found):
+                truth = "holds no record" if found is None else f"begins at byte {found}"
+                yield Flaw(line, "compaction", f"line {kept} {truth}, not at byte {claimed}")
+
+
 def describe(action: Action) -> str:
-    """An action as half a sentence about its call; long ids are cut."""
+    """An action as half a sentence; long ids are cut."""
     match action:
         case CallModel():
             return "the model is asked"
+        case Compact(first_kept, _, _, tokens):
+            return f"a summary of all before line {first_kept}; the request has {tokens:,} tokens"
         case Done():
             return "the turn is over"
-    call = f"{visible(action.call.name)} ({_cut(action.call.id)})"
+        case _:
+            call = f"{visible(action.call.name)} ({_cut(action.call.id)})"
+            return f"{call}{_describe_step(action)}"
+
+
+def _describe_step(action: Ask | Attempt | Settle | LookUp | AskVerdict | Publish) -> str:
     match action:
         case Ask():
-            return f"{call} needs your approval"
+            return " needs your approval"
         case Attempt(retry_of=Execution(id=earlier)):
-            return f"{call} runs again; {_cut(earlier)} stays on record"
+            return f" runs again; {_cut(earlier)} stays on record"
         case Attempt():
-            return f"{call} runs"
+            return " runs"
         case Settle(_, execution):
-            return f"{call}: {_cut(execution.id)} was interrupted, so it is unknown"
+            return f": {_cut(execution.id)} was interrupted, so it is unknown"
         case LookUp(_, execution):
-            return f"{call}: asking what became of {_cut(execution.id)}"
+            return f": asking what became of {_cut(execution.id)}"
         case AskVerdict(_, execution):
-            return f"{call}: {_cut(execution.id)} needs your verdict"
+            return f": {_cut(execution.id)} needs your verdict"
         case Publish(_, result):
-            return f"{call}: result {visible(str(result.get('status')))} goes to the model"
+            return f": result {visible(str(result.get('status')))} goes to the model"
 
 
 def _cut(name: str) -> str:

@@ -13,7 +13,6 @@ Rules that live here and nowhere else:
 It does not know what records mean: any object of a known shape is as good as another.
 """
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -21,12 +20,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from lai.lines import SEAL, Contents, repair_record
+from lai.lines import SEAL, repair_record
+from lai.logfile import LogFile
 from lai.records import Record, encode
-from lai.storage import SessionError, SessionFailed, SessionLocked, claim, sync_folder
+from lai.storage import (
+    SessionError,
+    SessionFailed,
+    SessionLocked,
+    claim,
+    lock,
+    make_folder,
+    sync_folder,
+)
 
 
-class Session(Contents):
+class Session(LogFile):
     """One conversation = one file: what it holds, and the one way to add to it.
 
     Use ``Session.open(path)`` as a context manager, or ``Session.read(path)``.
@@ -34,20 +42,13 @@ class Session(Contents):
     """
 
     def __init__(self, path: Path, fsync: Callable[[int], None] = os.fsync) -> None:
-        super().__init__()
-        self.path = path
+        super().__init__(path)
         self._fsync = fsync
         self._fd: int | None = None
         self._lock_fd: int | None = None
         self._refuses: str | None = "it is not open for appending"
-        self._size = 0
         self._process = 0
         self._busy = threading.Lock()
-
-    @property
-    def id(self) -> str:
-        """The session's name: its file name without ``session-`` and ``.jsonl``."""
-        return self.path.stem.removeprefix("session-")
 
     @classmethod
     def open(cls, path: Path | str, *, fsync: Callable[[int], None] = os.fsync) -> Self:
@@ -65,11 +66,11 @@ class Session(Contents):
         """Read without lock and without changing a byte; such a session takes no appends."""
         session = cls(Path(path))
         try:
-            tail = session._load()
+            tail = session._load(everything=True)
         except OSError as cause:
             raise SessionError(f"cannot read {path}: {cause.strerror or cause}") from cause
         if tail:
-            session.feed_tail(tail)
+            session.recent.feed_tail(tail)
         return session
 
     def append(self, record: Record) -> int:
@@ -83,25 +84,6 @@ class Session(Contents):
     def acknowledge(self, line: int) -> None:
         """Record that a person knows of the damage on ``line``; nothing of it is removed."""
         self.append(repair_record(line, *self.raw(line)))
-
-    def acknowledged(self, line: int) -> bool:
-        """Whether a person has acknowledged this very line, as it stands there now."""
-        claims = [
-            record.get("sha256")
-            for record, place in zip(self.records, self.lines, strict=True)
-            if record["type"] == "repair" and record.get("line") == line < place
-        ]
-        return bool(claims) and repair_record(line, *self.raw(line))["sha256"] in claims
-
-    def raw(self, line: int) -> tuple[int, bytes]:
-        """The offset and the bytes of a line, as they stand on disk now; its newline aside."""
-        offset = 0
-        with self.path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if number == line:
-                    return offset, raw.removesuffix(b"\n")
-                offset += len(raw)
-        raise SessionError(f"{self.path} has no line {line}")
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -121,7 +103,7 @@ class Session(Contents):
         status = os.fstat(descriptor)
         if status.st_nlink == 0:
             self._refuses = "its file was removed or replaced"
-        elif status.st_size != self._size:
+        elif status.st_size != self.recent.end:
             self._refuses = "somebody else wrote to its file"
         elif os.getpid() != self._process:
             self._refuses = "it was opened by the process before the fork"
@@ -131,7 +113,7 @@ class Session(Contents):
         """Raise :class:`SessionFailed` if nothing more can be appended here."""
         if self._refuses or self._fd is None:
             raise SessionFailed(
-                f"{self.path}: record {len(self.records) + 1} was not written: {self._refuses}; "
+                f"{self.path}: line {self.last_line + 1} was not written: {self._refuses}; "
                 "open the session again"
             )
 
@@ -169,47 +151,25 @@ class Session(Contents):
             raise
 
     def _open(self) -> None:
-        folder = self.path.parent
-        for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
-            missing.mkdir(mode=0o700, exist_ok=True)  # another process may be faster
-            sync_folder(missing.parent, self._fsync)
-        self._lock()
+        make_folder(self.path.parent, self._fsync)
+        self._lock_fd = lock(self.path)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         claim(self._fd, self.path, "")  # another name of the same file has another lock beside it
-        tail = self._load()
-        self._size, self._process = os.fstat(self._fd).st_size, os.getpid()
+        tail = self._load(everything=False)
+        self._process = os.getpid()
         # The process before may have died ahead of its fsync: what was read here, and the
         # name it was read under, must not be able to vanish once something is done about it.
         self._fsync(self._fd)
-        sync_folder(folder, self._fsync)
+        sync_folder(self.path.parent, self._fsync)
         self._refuses = None
         if tail:
             self._mend(tail)
 
-    def _lock(self) -> None:
-        lock = self.path.with_name(self.path.name + ".lock")
-        self._lock_fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        holder = os.read(self._lock_fd, 20).decode("ascii", "replace").strip()
-        claim(self._lock_fd, self.path, holder)
-        os.ftruncate(self._lock_fd, 0)
-        os.pwrite(self._lock_fd, str(os.getpid()).encode(), 0)
-
-    def _load(self) -> bytes | None:
-        """Read all whole lines; return what stands after the last newline."""
-        if not self.path.is_dir() and not self.path.is_file() and self.path.exists():
-            raise SessionError(f"{self.path} is a device or a pipe, not a file; move it away")
-        with self.path.open("rb") as file:
-            for raw in file:  # a binary file splits at 0x0A alone
-                if not raw.endswith(b"\n"):
-                    return raw
-                self.feed(raw)
-        return None
-
     def _mend(self, tail: bytes) -> None:
-        if self.feed_tail(tail):
+        if self.recent.feed_tail(tail):
             self._write(b"\n", b"")
             return
-        torn = self.damage[-1]
+        torn = self.recent.damage[-1]
         record = repair_record(torn.line, torn.offset, tail)
         self._write(SEAL + b"\n", encode(record))
 
@@ -226,11 +186,10 @@ class Session(Contents):
             self._fsync(self._fd)
         except OSError as cause:
             raise SessionFailed(
-                f"{self.path}: record {len(self.records) + 1} may not be on disk: "
+                f"{self.path}: line {self.last_line + 1} may not be on disk: "
                 f"{cause.strerror or cause}; nothing more is written until the session is opened "
                 "again"
             ) from cause
-        self._size += len(mend) + len(line)
-        number = self.remember(json.loads(line.decode("utf-8"))) if line else self.last_line
+        self._remember(mend, line)
         self._refuses = None
-        return number
+        return self.last_line

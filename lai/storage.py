@@ -41,6 +41,29 @@ def session_path(workspace: Path | str, session_id: str = "demo") -> Path:
     return Path(workspace) / STATE / f"session-{session_id}.jsonl"
 
 
+def make_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
+    """Make a folder and those above it that are missing, each of them durable."""
+    for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)  # another process may be faster
+        sync_folder(missing.parent, fsync)
+
+
+def lock(path: Path) -> int:
+    """Claim a session by the lock file beside it, which then names this process.
+
+    The session is free again once the descriptor that comes back is closed.
+    """
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        claim(descriptor, path, os.read(descriptor, 20).decode("ascii", "replace").strip())
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def claim(descriptor: int, path: Path, holder: str) -> None:
     """Lock an open file until it is closed, or this process dies. Raises SessionLocked.
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolkit import assistant
 
 from lai import Agent, ArgumentsError, Session, arguments_sha256, scripted, workspace_tools
-from lai.calls import Call, Pairing, arguments_text, parse_arguments
+from lai.calls import Call, Pairing, arguments_text, parse_arguments, readable
 
 CASES = Path(__file__).parent / "data" / "cases"
 NINE_FORMS = json.loads((CASES / "K7-01.case.json").read_text("utf-8"))["arguments"]
@@ -116,16 +116,18 @@ def test_no_hash_without_a_json_form(value: Any) -> None:
 
 @pytest.mark.parametrize("text", NOT_ARGUMENTS)
 def test_strict_arguments(text: str) -> None:
-    """What is not one plain JSON object raises ArgumentsError, with words that can be recorded."""
+    """What is not one plain JSON object is not readable, and raises words that can be recorded."""
     with pytest.raises(ArgumentsError) as error:
         parse_arguments(text)
     assert str(error.value).encode("utf-8")
+    assert not readable(text)
 
 
 @pytest.mark.parametrize(("text", "arguments"), ARGUMENTS)
 def test_good_arguments(text: str, arguments: dict[str, Any]) -> None:
-    """A JSON object is read as it stands, blanks around it and equal keys apart from each other."""
+    """A JSON object is readable as it stands, with blanks around it and equal keys apart."""
     assert parse_arguments(text) == arguments
+    assert readable(text)
 
 
 @given(st.dictionaries(st.text(), st.text() | st.integers() | st.lists(st.booleans())))

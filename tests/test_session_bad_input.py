@@ -153,7 +153,7 @@ def test_nothing_is_appended_after_a_failure(
         with pytest.raises((SessionFailed, KeyboardInterrupt)) as raised:
             session.append({"type": "note", "v": 2})
         if isinstance(error, OSError):
-            assert f"{path}: record 2" in str(raised.value)
+            assert f"{path}: line 2" in str(raised.value)
             assert error.strerror in str(raised.value)
         before = path.read_bytes()
         for _ in range(2):
@@ -229,7 +229,7 @@ def test_k2_09_a_full_disk(
     place = points.index(kind) + 1  # the user message stands before them
     size = len(b"".join(whole[:place])) + (len(whole[place]) // 2 if half else 0)
     path, effects = tmp_path / "session-x.jsonl", tmp_path / "effects"
-    with room_for(size), pytest.raises(SessionFailed, match=f"record {place + 1} may not be"):
+    with room_for(size), pytest.raises(SessionFailed, match=f"line {place + 1} may not be"):
         turn(path, effects, ["y"])
     torn = path.read_bytes()
     assert torn == b"".join(whole)[:size]
