@@ -74,50 +74,58 @@ def encode(record: Record) -> bytes:
 
 def malformed(record: Record) -> str | None:
     """What is wrong with the shape of a record, or None."""
-    match record:
-        case {"type": "message", "message": {"role": str()} as message}:
-            return _malformed_message(message)
-        case {"type": "message"}:
-            return "a message record needs a message with a role"
-        case {"type": "tool_execution", "execution_id": str(), "tool_call_id": str()}:
-            return _malformed_execution(record)
-        case {"type": "tool_execution"}:
-            return "a tool_execution needs an execution_id and a tool_call_id"
-        case {"type": "resolution", "execution_id": str(), "outcome": outcome}:
-            return None if outcome in tuple(Outcome) else f"unknown outcome {outcome!r}"
-        case {"type": "resolution"}:
-            return "a resolution needs an execution_id and an outcome"
-        case {"type": "compaction"}:
-            return _malformed_compaction(record)
-        case {"type": str()}:
-            return None
-    return "a record needs a type"
+    kind = record.get("type")
+    if not isinstance(kind, str):
+        return "a record needs a type"
+    check = _CHECKS.get(kind)
+    return check(record) if check else None
 
 
 def _malformed_execution(record: Record) -> str | None:
-    if record.get("status") not in tuple(Status):
-        return f"unknown execution status {record.get('status')!r}"
-    if not isinstance(record.get("result"), dict | None):
+    status, result = record.get("status"), record.get("result")
+    if not isinstance(record.get("execution_id"), str):
+        return "a tool_execution needs an execution_id and a tool_call_id"
+    if not isinstance(record.get("tool_call_id"), str):
+        return "a tool_execution needs an execution_id and a tool_call_id"
+    if not isinstance(status, str) or status not in _STATUSES:
+        return f"unknown execution status {status!r}"
+    if result is not None and not isinstance(result, dict):
         return "a result must be an object"
-    texts = [record.get(name) for name in (*EXECUTION_KEYS[5:], "approval_of", "base_sha256")]
-    if not all(isinstance(text, str | None) for text in texts):
-        return "ids and hashes are texts"
+    for name in _TEXTS:
+        if name in record and not isinstance(record[name], str | None):
+            return "ids and hashes are texts"
     issued = record.get("key_issued_at", 0)
     return None if isinstance(issued, int | float) else "key_issued_at is a number of seconds"
+
+
+def _malformed_resolution(record: Record) -> str | None:
+    outcome = record.get("outcome")
+    if not isinstance(record.get("execution_id"), str) or outcome is None:
+        return "a resolution needs an execution_id and an outcome"
+    return None if outcome in tuple(Outcome) else f"unknown outcome {outcome!r}"
 
 
 def _malformed_compaction(record: Record) -> str | None:
     tail, pinned = record.get("retained_tail", []), record.get("pinned", [])
     if not isinstance(record.get("summary"), str):
         return "a compaction needs a summary"
-    if not isinstance(record.get("first_kept", 1), int) or not isinstance(pinned, list):
-        return "first_kept is a line number, pinned a list"
-    if not isinstance(tail, list) or any(malformed(message_record(m)) for m in tail):
+    if not isinstance(record.get("first_kept", 1), int):
+        return "first_kept is a line number"
+    if not isinstance(pinned, list) or not all(isinstance(p, str) or _sound(p) for p in pinned):
+        return "pinned is a list of texts and messages"
+    if not isinstance(tail, list) or not all(map(_sound, tail)):
         return "a retained_tail is a list of messages"
     return None
 
 
-def _malformed_message(message: Message) -> str | None:
+def _sound(message: Any) -> bool:
+    return malformed(message_record(message)) is None
+
+
+def _malformed_message(record: Record) -> str | None:
+    message = record.get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return "a message record needs a message with a role"
     if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
         return "a tool result needs a tool_call_id"
     calls = message.get("tool_calls") or []
@@ -127,6 +135,16 @@ def _malformed_message(message: Message) -> str | None:
         if not isinstance(call, dict) or not isinstance(call.get("function"), dict):
             return "a tool call needs a function"
     return None
+
+
+_STATUSES = frozenset(map(str, Status))
+_TEXTS = (*EXECUTION_KEYS[5:], "approval_of", "base_sha256")
+_CHECKS = {  # every other type is somebody's future
+    "message": _malformed_message,
+    "tool_execution": _malformed_execution,
+    "resolution": _malformed_resolution,
+    "compaction": _malformed_compaction,
+}
 
 
 def message_record(message: Message, **details: Any) -> Record:

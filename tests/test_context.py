@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from toolkit import JSON, assistant, attempt, user
 
 from lai import Session, build_prompt_view
-from lai.context import NO_TEXT, SUMMARY_HEADER, View
+from lai.context import View
+from lai.wire import NO_TEXT, SUMMARY_HEADER
 
 CASES = Path(__file__).parent / "data" / "cases"
 CALL = ("call_1", "send", {"text": "书\u2028\u0085"})
