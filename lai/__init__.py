@@ -6,6 +6,7 @@ from lai.actions import (
     AskVerdict,
     Attempt,
     CallModel,
+    Compact,
     Done,
     LookUp,
     Publish,
@@ -13,7 +14,9 @@ from lai.actions import (
 )
 from lai.agent import Agent, TurnOpen, TurnTooLong
 from lai.approval import Question
+from lai.budget import Budget
 from lai.calls import ArgumentsError, arguments_sha256
+from lai.completion import ContextFull
 from lai.context import build_prompt_view
 from lai.executions import Execution
 from lai.history import History
@@ -24,7 +27,12 @@ from lai.ledger import (
     latest_execution_states,
     pending_tool_calls,
 )
-from lai.models import ModelError, model_from_environment, scripted
+from lai.models import (
+    ModelError,
+    budget_from_environment,
+    model_from_environment,
+    scripted,
+)
 from lai.records import LaiError, Outcome, RecordError, Status
 from lai.recovery import POLICY, decide
 from lai.replies import Reply
@@ -36,6 +44,7 @@ from lai.storage import (
     SessionLocked,
     session_path,
 )
+from lai.summary import CompactionRefused
 from lai.tools import Answer, Arguments, Effect, Finding, Run, Tool, ToolError, Unconfirmed
 from lai.workspace import workspace_tools
 
@@ -50,7 +59,11 @@ __all__ = [
     "Ask",
     "AskVerdict",
     "Attempt",
+    "Budget",
     "CallModel",
+    "Compact",
+    "CompactionRefused",
+    "ContextFull",
     "Done",
     "Effect",
     "Execution",
@@ -79,6 +92,7 @@ __all__ = [
     "TurnTooLong",
     "Unconfirmed",
     "arguments_sha256",
+    "budget_from_environment",
     "build_prompt_view",
     "decide",
     "latest_execution_by_tool_call",

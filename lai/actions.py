@@ -9,12 +9,27 @@ from dataclasses import dataclass
 
 from lai.calls import Call
 from lai.executions import Execution
-from lai.records import JSON
+from lai.records import JSON, Message
 
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
     """Send the prompt view to the model and record its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Let a summary take the place of all messages before the line ``first_kept``.
+
+    ``pinned`` is kept word for word: texts beside the summary, messages of their own.
+    ``resume`` is the first line that a reader of the log still needs, ``tokens`` the size
+    of the next request as it is now.
+    """
+
+    first_kept: int
+    resume: int
+    pinned: tuple[str | Message, ...]
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +97,4 @@ class Done:
     text: str
 
 
-Action = CallModel | Ask | Attempt | Settle | LookUp | AskVerdict | Publish | Done
+Action = CallModel | Compact | Ask | Attempt | Settle | LookUp | AskVerdict | Publish | Done

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lai.actions import Action, CallModel, Done, Publish, Settle
 from lai.approval import Question
+from lai.budget import Budget
+from lai.compaction import plan
 from lai.executor import Executor
-from lai.history import History
-from lai.journal import Journal, fresh_id
+from lai.journal import Journal, fresh_id, history_of
 from lai.receipts import declined, receipt, unplaced, verdict_note
 from lai.records import LaiError, Outcome, encode, message_record
 from lai.recovery import decide, doubt_about
@@ -71,10 +72,12 @@ def _alone(method: Callable[Concatenate["Agent", P], T]) -> Callable[Concatenate
 class Agent:
     """One conversation with a model that uses tools.
 
-    ``ask`` answers questions (``input`` by default, None for nobody). ``system`` is sent
-    in front of every prompt and is not recorded. ``max_model_calls`` bounds one run of the
-    loop. ``new_id`` and ``now`` are there to make runs repeatable. ``question`` is what
-    the last step asked and nobody answered.
+    ``ask`` answers questions (``input`` by default, None for nobody). With a ``budget`` the
+    conversation stays within the model's window; without one it is sent whole. ``system``
+    is sent in front of every prompt and is not recorded. ``max_model_calls`` bounds one run
+    of the loop. ``watch`` is told each action once it is done. ``new_id`` and ``now`` are
+    there to make runs repeatable. ``question`` is what the last step asked and nobody
+    answered.
     """
 
     def __init__(
@@ -83,18 +86,26 @@ class Agent:
         model: "Model",
         tools: Sequence[Tool],
         ask: Callable[[Question], str | None] | None = input,
+        budget: Budget | None = None,
         *,
         system: str = SYSTEM,
         max_model_calls: int = 50,
+        watch: Callable[[Action], None] = lambda _: None,
         new_id: Callable[[str], str] = fresh_id,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.history = History.of(session.records, session.lines, session.lost_lines)
+        self.history = history_of(session)
         self.tools = tuple(tools)
         self.journal = Journal(session, self.history, new_id)
-        self.executor = Executor(self.journal, model, self.tools, ask, system, now)
+        self.executor = Executor(self.journal, model, self.tools, ask, system, now, budget)
         self.max_model_calls = max_model_calls
+        self.watch = watch
         self.question: Question | None = None
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget, with what every request carries counted in."""
+        return self.executor.budget
 
     @property
     def turn_open(self) -> bool:
@@ -103,7 +114,7 @@ class Agent:
 
     def next_action(self) -> Action:
         """What would happen next. Nothing happens."""
-        return decide(self.history, self.tools)
+        return decide(self.history, self.tools, self.budget)
 
     @_alone
     def advance(self) -> Action:
@@ -158,6 +169,20 @@ class Agent:
         self.journal.append(message_record({"role": "assistant", "content": CLOSED}))
 
     @_alone
+    def compact(self) -> bool:
+        """Summarise the older half now. False: there is nothing to summarise yet.
+
+        Raises :class:`CompactionRefused`, with nothing recorded, for a useless summary.
+        """
+        if self.budget is None:
+            raise LaiError("a compaction needs a budget: Agent(..., budget=Budget(window=...))")
+        action = plan(self.history, self.budget, share=0.5)
+        if action is not None:
+            self.journal.require_whole_history()
+            self.executor.compact(action)
+        return action is not None
+
+    @_alone
     def resolve(
         self, execution_id: str, outcome: Outcome | str, evidence: str, by: str = "person"
     ) -> None:
@@ -167,6 +192,7 @@ class Agent:
     def _step(self) -> Action:
         action = self.next_action()
         self.question = self.executor.perform(action)
+        self.watch(action)
         return action
 
     def _loop(self) -> str | Question:

@@ -16,24 +16,27 @@ It does not choose: ``recovery.decide`` does. The model and the tools are handed
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
-from lai import approval
+from lai import approval, completion
 from lai.actions import (
     Action,
     Ask,
     AskVerdict,
     Attempt,
     CallModel,
+    Compact,
     Done,
     LookUp,
     Publish,
     Settle,
 )
 from lai.approval import Kind, Question
+from lai.artifacts import bounded
+from lai.budget import Budget
 from lai.calls import Call, digest, parse_arguments
-from lai.context import text_of
 from lai.executions import Execution
 from lai.journal import Journal
 from lai.outcome import (
@@ -50,23 +53,15 @@ from lai.outcome import (
 from lai.receipts import receipt, refused
 from lai.records import (
     JSON,
-    LaiError,
-    Message,
     Outcome,
-    RecordError,
     Status,
-    malformed,
-    message_record,
 )
 from lai.storage import SessionError
+from lai.summary import CompactionRefused
 from lai.tools import Effect, Finding, Run, Tool, find
 
 if TYPE_CHECKING:
     from lai.models import Model
-
-
-class EmptyReply(LaiError):
-    """The model's message says nothing and calls nothing. Nothing was recorded."""
 
 
 @dataclass(slots=True)
@@ -83,17 +78,22 @@ class Executor:
     ask: Callable[[Question], str | None] | None
     system: str
     now: Callable[[], float]
+    budget: Budget | None = None
     schemas: list[JSON] = field(init=False)
 
     def __post_init__(self) -> None:
         self.schemas = [tool.schema() for tool in self.tools]
+        self.budget = self.budget and self.budget.carrying(self.system, self.schemas)
 
     def perform(self, action: Action) -> Question | None:
         """Do ``action`` and record it. Returns a question that nobody has answered yet."""
         self._require_a_log_to_go_by(action)
         match action:
             case CallModel():
-                self._call_model()
+                completion.answer(self.journal, self.model, self.system, self.schemas, self.budget)
+            case Compact():
+                with suppress(CompactionRefused):  # the history knows why; the turn goes on
+                    self.compact(action)
             case Ask(call, earlier, caution):
                 return self._ask(call, earlier, caution)
             case Attempt(call, approved, retry_of):
@@ -119,29 +119,10 @@ class Executor:
         if not isinstance(action, CallModel | Done):
             self.journal.require_whole_history()
 
-    def _call_model(self) -> None:
-        head: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
-        view = self.journal.history.view
-        reply = self.model([*head, *view.messages()], self.schemas)
-        message = plain(reply.message)
-        problem = malformed(message_record(message))
-        if problem:
-            raise RecordError(f"the model's message cannot be recorded: {problem}")
-        message["role"] = "assistant"
-        calls = message.get("tool_calls") or []
-        if not calls and not text_of(message):
-            raise EmptyReply(
-                "the model answered with neither text nor a tool call; the turn is kept: try "
-                "again, or choose another model"
-            )
-        known, taken = self.journal.history.ledger.calls, set()
-        for raw in calls:  # an id that is empty or was used before pairs nothing
-            raw["id"] = str(raw.get("id") or "")
-            if not raw["id"] or raw["id"] in known or raw["id"] in taken:
-                raw["id"] = self.journal.new_id("call")
-            taken.add(raw["id"])
-        cut = {"finish_reason": "length"} if calls and reply.finish_reason == "length" else {}
-        self.journal.append(message_record(message, **cut))
+    def compact(self, action: Compact) -> None:
+        """Have a summary made and record it. Raises :class:`CompactionRefused`."""
+        assert self.budget is not None, "decide compacts nothing without a budget"
+        completion.compact(self.journal, self.model, action, self.budget)
 
     def _ask(self, call: Call, earlier: Execution | None, caution: str) -> Question | None:
         tool, arguments = self._tool(call), parse_arguments(call.text)
@@ -201,7 +182,7 @@ class Executor:
         tool, arguments = self._tool(call), parse_arguments(call.text)
         if tool.effect is Effect.READ_ONLY:
             run = Run(execution_id="", key=self.journal.remote_key(call))
-            self.journal.publish(call, read_once(tool, arguments, run))
+            self.journal.publish(call, self._bounded(read_once(tool, arguments, run)))
             return
         carried = approved.details.get("approval_of") if approved else None
         origin = retry_of or self.journal.history.ledger.executions.get(carried or "")
@@ -225,10 +206,16 @@ class Executor:
             kept["key_issued_at"] = origin.details["key_issued_at"] if origin else self.now()
         try:
             running = self.journal.proceed(approved, Status.RUNNING, **kept)
-            self.journal.conclude(running, *run_once(tool, arguments, run))
+            status, result = run_once(tool, arguments, run)
+            self.journal.conclude(running, status, self._bounded(result))
         except (KeyboardInterrupt, SystemExit):
             self._tell_of_stop(call, approved.id)
             raise
+
+    def _bounded(self, result: JSON) -> JSON:
+        """A result as the prompt can bear it; what is too much is in an artifact."""
+        tokens = self.budget.largest_result if self.budget else None
+        return bounded(result, self.journal.session.path.parent / "artifacts", tokens)
 
     def _tell_of_stop(self, call: Call, execution_id: str) -> None:
         execution = self.journal.history.ledger.executions[execution_id]
@@ -246,7 +233,7 @@ class Executor:
         answer = look_up_once(tool, parse_arguments(call.text), key)
         if answer.finding is Finding.FOUND:
             status = Status.SUCCEEDED if answer.succeeded else Status.FAILED
-            result = named(status, execution.id, answer.result or {})
+            result = self._bounded(named(status, execution.id, answer.result or {}))
         else:
             status, result = Status.UNKNOWN, execution.result or {}
         final = answer.finding is not Finding.ABSENT or tool.absent_is_final

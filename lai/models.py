@@ -25,13 +25,17 @@ from typing import Any
 import httpx2
 import openai
 
+from lai.budget import Budget
 from lai.calls import arguments_text
+from lai.extract import answers_before, extract
 from lai.offline import offline_client
 from lai.records import JSON, LaiError, Message
 from lai.replies import Answer, Reply
+from lai.summary import read_request
 
 OnText = Callable[[str], None]
 DEFAULT_MODEL = "gpt-5-mini"
+DEFAULT_WINDOW = 128_000  # tokens: less than today's large models have, more than most need
 SHORT = 300  # characters quoted of what a provider said
 TIMEOUT = httpx2.Timeout(120, connect=10)  # seconds; 120 between two pieces of an answer
 FAILURES = (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError)
@@ -55,14 +59,17 @@ Model = Callable[[list[Message], list[JSON]], Reply]
 
 
 def openai_model(client: openai.OpenAI, name: str, on_text: OnText | None = None) -> Model:
-    """The model ``name`` of a chat completions provider; ``on_text`` gets text as it comes."""
+    """The model ``name`` of a chat completions provider.
+
+    ``on_text`` gets text as it comes; a summary is not said to anyone.
+    """
 
     def model(messages: list[Message], tools: list[JSON]) -> Reply:
-        answer = Answer()
+        answer, tell = Answer(), on_text if read_request(messages) is None else None
         with closing(_pieces(client, name, messages, tools, answer)) as pieces:
             for piece in pieces:  # outside of _pieces: an error of on_text is not the provider's
-                if on_text and piece:
-                    on_text(piece)
+                if tell and piece:
+                    tell(piece)
         return answer.reply()
 
     return model
@@ -136,7 +143,8 @@ def scripted(replies: Sequence[Prepared]) -> Model:
     """A model that answers from a list: a text, ``(tool, arguments)`` pairs, or a whole message.
 
     The number of assistant messages in the request selects the answer, so that the
-    script goes on rightly after a crash. Calls are named ``call_1``, ``call_2``, … over
+    script goes on rightly after a crash; asked for a summary, it gives an extract that
+    counts the answers it hides. Calls are named ``call_1``, ``call_2``, … over
     the whole script. Past its end it raises :class:`ModelError`.
     """
     replies = copy.deepcopy(list(replies))
@@ -146,7 +154,11 @@ def scripted(replies: Sequence[Prepared]) -> Model:
         made += len(_scripted_reply(reply, 0).message.get("tool_calls") or ())
 
     def model(messages: list[Message], _tools: list[JSON]) -> Reply:
+        task = read_request(messages)
+        if task is not None:
+            return _scripted_reply(extract(task), 0)
         number = sum(message.get("role") == "assistant" for message in messages)
+        number += answers_before(messages)
         if number >= len(numbers):
             raise ModelError(
                 f"the script has {len(numbers)} answers, and answer number {number + 1} was asked "
@@ -200,3 +212,15 @@ def model_from_environment(on_text: OnText | None = None) -> tuple[Model, str]:
         raise ModelError(f"no client can be made with this environment: {said}") from None
     host = client.base_url.netloc.decode()
     return openai_model(client, name, on_text), f"live: {name} at {host}"
+
+
+def budget_from_environment() -> Budget:
+    """The budget for the window that AGENT_CONTEXT_WINDOW gives in tokens, 128,000 without it."""
+    text = os.environ.get("AGENT_CONTEXT_WINDOW", "").strip() or str(DEFAULT_WINDOW)
+    try:
+        return Budget(window=int(text.replace(",", "").replace("_", "")))
+    except (ValueError, LaiError):
+        raise LaiError(
+            f"AGENT_CONTEXT_WINDOW is {text!r}; give the model's window as a number of tokens, "
+            f"like {DEFAULT_WINDOW}"
+        ) from None

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from lai.prepared import Script, next_answer
 from lai.records import JSON, LaiError, Message
+from lai.tokens import estimate_message, estimate_tools
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "data" / "scripts"
 PIECE = 7  # characters in one streamed piece: small, so that streaming is visible
@@ -56,8 +57,9 @@ def offline_client(folder: Path = SCRIPTS) -> openai.OpenAI:
 def _respond(body: JSON, scripts: Sequence[Script]) -> httpx2.Response:
     message = next_answer(body["messages"], scripts)
     finish = "tool_calls" if message.get("tool_calls") else "stop"
-    # No tokenizer: one token for four bytes is an estimate, and always the same one.
-    sent, said = (len(json.dumps(it)) // 4 for it in (body["messages"], message))
+    # No tokenizer: an estimate, and always the same one.
+    sent = sum(map(estimate_message, body["messages"])) + estimate_tools(body.get("tools") or [])
+    said = estimate_message(message)
     usage = {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
     base: JSON = {"id": "chatcmpl-offline", "created": 0, "model": body.get("model", "offline")}
     if not body.get("stream"):

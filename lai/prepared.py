@@ -8,9 +8,9 @@ Rules that live here and nowhere else:
    it says so and stops. It repeats nothing, whatever the script had in mind.
 3. Then the script of the last user message; its answers are counted off by the assistant
    messages since. Where a script ends, or none fits, `_by_rule` has the last word.
+4. A summary is an extract, and it counts the answers that it hides.
 
 It does not know the session, the ledger or the tools; it sees what any provider sees.
-A compaction in the middle of a scripted turn makes it lose count.
 """
 
 import hashlib
@@ -20,7 +20,9 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lai.extract import answers_of_turn, extract
 from lai.records import JSON, Message
+from lai.summary import read_request
 
 # What it says by itself, in the language of the prompt.
 WORDS = {
@@ -97,11 +99,15 @@ class _Result:
 
 def next_answer(messages: Sequence[Message], scripts: Sequence[Script]) -> Message:
     """The assistant message that follows ``messages``. Pure: the same in, the same out."""
+    task = read_request(messages)
+    if task is not None:
+        return {"role": "assistant", "content": extract(task)}
     last_user = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
     prompt = _text(messages[last_user]) if last_user >= 0 else ""
     words = WORDS["zh" if any("\u4e00" <= c <= "\u9fff" for c in prompt) else "en"]
     results = _results(messages)
     done = sum(message.get("role") == "assistant" for message in messages[last_user + 1 :])
+    done += answers_of_turn(messages, last_user)
     answer = (
         _bad_news(results, words)
         or _scripted(prompt, done, scripts)

@@ -34,7 +34,9 @@ from lai.actions import (
     Publish,
     Settle,
 )
+from lai.budget import Budget
 from lai.calls import ArgumentsError, Call, parse_arguments
+from lai.compaction import planned
 from lai.executions import Execution
 from lai.history import History
 from lai.ledger import conflict
@@ -98,13 +100,15 @@ POLICY: Mapping[Standing, Mapping[Effect, Move]] = MappingProxyType(
 _STOPPED = (("cause", "interrupt"), ("target", "moved"), ("key", "expired"))
 
 
-def decide(history: History, tools: Sequence[Tool]) -> Action:
-    """The single next action. Pure: the same history and tools give the same answer."""
+def decide(history: History, tools: Sequence[Tool], budget: Budget | None = None) -> Action:
+    """The single next action. Pure: the same history, tools and budget give the same answer."""
     call = history.ledger.first_open()
     if call is not None:
         return _next_for(call, find(tools, call.name), tools, history)
     final = history.view.final
-    return CallModel() if final is None else Done(final)
+    if final is not None:
+        return Done(final)
+    return (planned(history, budget) if budget else None) or CallModel()
 
 
 def standing(call: Call, tool: Tool | None, history: History) -> tuple[Standing, Execution | None]:

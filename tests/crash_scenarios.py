@@ -35,6 +35,14 @@ def interrupted() -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
+def _aloud(number: int, tool: str, about: object) -> object:
+    """An answer that says a lot beside its call."""
+    function = {"name": tool, "arguments": json.dumps(about)}
+    call = {"id": f"call_{number}", "type": "function", "function": function}
+    text = "我先说说为什么要这么做。\u2028" * 30
+    return {"role": "assistant", "content": text, "tool_calls": [call]}
+
+
 def _one(name: str, *calls: tuple[str, object], refused: str = "") -> Scenario:
     tools = tuple(dict.fromkeys(tool for tool, _ in calls))
     return Scenario(name, tools, (list(calls),), frozenset({refused}))
@@ -59,6 +67,12 @@ SCENARIOS = {
         _one("pay, refused send", ("pay", BOOK), ("send", PEN), refused="send"),
         _one("bash", ("run_bash", COMMAND)),
         _one("write and bash", ("write_file", FILE), ("run_bash", COMMAND)),
+        Scenario(
+            "outgrown",
+            ("late", "send"),
+            (_aloud(1, "late", BOOK), _aloud(2, "send", PEN)),
+            window=1400,
+        ),
         Scenario(
             "published scene",
             ("write_file", "read_file"),

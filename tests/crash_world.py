@@ -17,6 +17,7 @@ from lai import (
     Agent,
     Answer,
     Arguments,
+    Budget,
     Effect,
     Finding,
     Question,
@@ -78,6 +79,7 @@ class Scenario:
     start: bytes = b""
     before: tuple[Said, ...] = ()
     asked: str = ASKED
+    window: int | None = None
 
 
 class State(NamedTuple):
@@ -264,6 +266,7 @@ def live(
                 fault.model(world.model),
                 fault.tools(world.tools()),
                 fault.around("question", world.ask),
+                world.scenario.window and Budget(world.scenario.window),
             )
             world.final = come_back(world, agent, way)
     except (Crash, SessionFailed):

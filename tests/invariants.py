@@ -7,6 +7,7 @@ The witness rule, which all of this serves: an opaque effect happens at most onc
 for each approval that a person gave after saying that the earlier attempt did not happen.
 """
 
+import json
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -228,6 +229,45 @@ def no_model_call_while_a_call_is_open(story: Story) -> None:
         assert asked == told, f"the model was called while {asked - told} were open"
 
 
+def requests_keep_what_counts(story: Story) -> None:
+    """The model sees the request it works on, and every call whose outcome nobody knows."""
+    for size, messages in story.sent:
+        if prompt_is_data(messages):
+            continue
+        said = json.dumps(messages, ensure_ascii=False)
+        before = [line.record for line in story.lines if line.end <= size]
+        messages_before = [r["message"] for r in before if r["type"] == "message"]
+        asked = [m["content"] for m in messages_before if m["role"] == "user"][-1]
+        assert json.dumps(asked, ensure_ascii=False) in said, f"{asked} is not in {said}"
+        for execution_id in unknown_after(before):
+            assert execution_id in said, f"{execution_id} is unknown, and not in {said}"
+
+
+def prompt_is_data(messages: list[JSON]) -> bool:
+    """Whether the model is asked for a summary: nothing but data goes with such a request."""
+    return len(messages) == 2 and "summarise" in messages[0]["content"][:20]
+
+
+def unknown_after(records: list[JSON]) -> set[str]:
+    """The latest attempt of each call that nobody can vouch for, and that no success followed."""
+    last: dict[str, JSON] = {}
+    for record in records:
+        if record["type"] in ("tool_execution", "resolution"):
+            last[record["execution_id"]] = {**last.get(record["execution_id"], {}), **record}
+    made = {r["tool_call_id"] for r in last.values() if "succeeded" in (r["status"], _said(r))}
+    unknown = {r["tool_call_id"]: n for n, r in last.items() if (r["status"], _said(r)) == OPEN}
+    return {name for call_id, name in unknown.items() if call_id not in made}
+
+
+OPEN = ("unknown", None)
+
+
+def _said(record: JSON) -> str | None:
+    """What a person's verdict makes of an attempt."""
+    outcome = record.get("outcome")
+    return "succeeded" if outcome == "happened" else outcome
+
+
 def no_user_message_while_a_call_is_open(story: Story) -> None:
     """A new request never stands between a call and its result."""
     for at, (record, _) in enumerate(story.lines):
@@ -286,6 +326,7 @@ ALWAYS: tuple[Invariant, ...] = (
     rejected_implies_no_effect,
     view_valid,
     no_model_call_while_a_call_is_open,
+    requests_keep_what_counts,
     no_user_message_while_a_call_is_open,
 )
 AT_THE_END: tuple[Invariant, ...] = (exactly_one_result_per_call, turn_ends)

@@ -50,6 +50,7 @@ CASES = [
     ("send and submit", "truthful", ("continue",), 1100),
     ("the same twice", "truthful", ("recover",), 1100),
     ("pay, refused send", "declines", ("continue",), 800),
+    ("outgrown", "declines", ("continue",), 1400),
     ("published scene", "declines", BOTH, 1400),
     ("published scene", "truthful", ("continue",), 600),
 ]

@@ -33,7 +33,7 @@ from lai import (
     Reply,
     TurnOpen,
 )
-from lai.executor import EmptyReply
+from lai.completion import EmptyReply
 from lai.faults import Crash, Fault
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
