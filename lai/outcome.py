@@ -94,6 +94,7 @@ def named(status: Status, execution_id: str, result: Any) -> JSON:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+DEEPEST = 100  # levels of a result; the reader of a file gives up at about 900
 
 
 def plain(value: Any) -> JSON:
@@ -103,7 +104,17 @@ def plain(value: Any) -> JSON:
         found = json.loads(writable(text))
     except (TypeError, ValueError, RecursionError) as error:
         return {"message": f"the tool's result has no JSON form: {error}"}
+    if _deeper(found, DEEPEST):
+        return {"message": f"the tool's result is nested more than {DEEPEST} levels deep"}
     return found if isinstance(found, dict) else {"value": found}
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether a value is nested deeper. Whoever reads it may have less of the stack left."""
+    if not isinstance(value, dict | list):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(part, levels - 1) for part in parts)
 
 
 def words(error: BaseException) -> str:

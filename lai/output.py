@@ -8,8 +8,9 @@ Rules that live here and nowhere else:
 
 1. The artifact, ``.agent_state/artifacts/<execution_id>.log``, keeps the first 64 MiB. It
    is for reading on, not evidence: a full disk costs the artifact, not the command.
-2. The result shows the first 4 KiB and the last 16 KiB of all that was printed, with a
-   line between them that says how many bytes are left out and where to find them.
+2. The result shows the first 4 KiB and the last 16 KiB of all that was printed, less where
+   the model's window is small, with a line between them that says how many bytes are left
+   out and where to find them.
 3. The rest is read and dropped, because a full pipe that nobody reads stops the command.
 4. Bytes that are not UTF-8 are shown as U+FFFD, but our own cuts never make any.
 
@@ -21,10 +22,16 @@ import select
 from dataclasses import dataclass
 from pathlib import Path
 
-from lai import paths
+from lai import bounds, paths
 from lai.records import JSON
 
 HEAD, TAIL = 4 * 1024, 16 * 1024
+BESIDE = (  # what else stands in a result, as long as it gets
+    '{"status": "unknown", "execution_id": "exec_0123456789abcdef0123456789abcdef", "message": '
+    '"the command was killed after 60 s; what it did until then stays done", "exit_code": null, '
+    '"output": "", "omitted_bytes": 12345678, "truncated": true, "artifact_path": "", '
+    '"timed_out": true, "children_left": 10}'
+)
 DISK_LIMIT = 64 * 1024 * 1024
 CONTINUATION = range(0x80, 0xC0)  # goes on with a UTF-8 character, never starts one
 PIPE = 64 * 1024  # what a pipe holds: one read takes all that an ended writer left in it
@@ -91,24 +98,37 @@ class Output:
         except OSError:
             self.full = True
 
-    def shown(self) -> JSON:
-        """The fields of a result that tell what was printed."""
-        if self.total <= HEAD + TAIL:
-            after_head = self.total - len(self.head)
-            kept = self.head + self.tail[len(self.tail) - after_head :]
-            text, omitted = kept.decode("utf-8", "replace"), 0
-        else:
-            head, tail = whole_characters(self.head), _from_a_character(self.tail)
-            omitted = self.total - len(head) - len(tail)
-            where = f"the first {self.stored} bytes are" if self.full else "everything is"
-            between = f"\n[... {omitted} bytes left out here; {where} in {self.path} ...]\n"
-            text = head.decode("utf-8", "replace") + between + tail.decode("utf-8", "replace")
+    def shown(self, room: bounds.Room = bounds.RESULT) -> JSON:
+        """The fields of a result that tell what was printed, in the ``room`` for a result."""
+        space = room.beside(BESIDE + self.path + self._between(self.total))
+        head, tail = self._ends(space)
+        omitted = self.total - len(head) - len(tail)
+        between = self._between(omitted) if omitted else ""
         return {
-            "output": text,
+            "output": head.decode("utf-8", "replace") + between + tail.decode("utf-8", "replace"),
             "omitted_bytes": omitted,
             "truncated": omitted > 0,
             "artifact_path": self.path,
         }
+
+    def _between(self, omitted: int) -> str:
+        where = f"the first {self.stored} bytes are" if self.full else "everything is"
+        return f"\n[... {omitted} bytes left out here; {where} in {self.path} ...]\n"
+
+    def _ends(self, space: bounds.Room) -> tuple[bytes, bytes]:
+        """What is shown of the beginning and of the end; all at once if nothing is left out."""
+        before_tail = self.total - len(self.tail)
+        if self.total <= HEAD + TAIL:
+            whole = self.head[:before_tail] + self.tail
+            if space.share(_text(whole)) <= 1:
+                return whole, b""
+        head = whole_characters(self.head)
+        tail = _from_a_character(self.tail[max(0, len(head) - before_tail) :])
+        if space.share(_text(head)) + space.share(_text(tail)) > 1:
+            head = _bytes(bounds.head(_text(head), space.part(1 / 5)))
+            rest = _from_a_character(self.tail[max(0, len(head) - before_tail) :])
+            tail = _bytes(bounds.tail(_text(rest), space.part(4 / 5)))
+        return head, tail
 
 
 def whole_characters(data: bytes) -> bytes:
@@ -118,6 +138,15 @@ def whole_characters(data: bytes) -> bytes:
             needed = 1 + sum(byte >= first for first in (0xC0, 0xE0, 0xF0))
             return data if needed <= back else data[:-back]
     return data
+
+
+def _text(data: bytes) -> str:
+    """``data`` with a character for each byte that is none, so that no byte is lost."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _from_a_character(data: bytes) -> bytes:

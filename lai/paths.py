@@ -13,7 +13,7 @@ Rules that live here and nowhere else:
 3. Only regular files. A folder, device, named pipe or socket is refused unopened.
 4. ``.agent_state`` holds the records that the agent trusts, so no tool touches it.
    Any spelling that a disk may take for that name counts. ``read_file`` alone may read
-   what commands printed: ``.agent_state/artifacts/<file>``.
+   what commands printed and what was too large: ``.agent_state/artifacts/<file>``.
 
 What it does not do: a hard link cannot be told from a file, and a folder that another
 process *moves* away while it is open is still the same folder. It needs the ``dir_fd``

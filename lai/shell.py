@@ -36,6 +36,7 @@ from pathlib import Path
 from pydantic import Field
 
 from lai import paths, processes, traces
+from lai.bounds import Room
 from lai.output import Output
 from lai.records import JSON
 from lai.tools import Arguments, Effect, Run, Tool, ToolError, Unconfirmed
@@ -60,13 +61,13 @@ class BashArguments(Arguments):
     command: str = Field(description="The bash command. It starts in the workspace, without input.")
 
 
-def run_bash_tool(root: Path, timeout: float) -> Tool:
-    """The tool. ``timeout`` is how many seconds a command may take."""
+def run_bash_tool(root: Path, timeout: float, room: Room) -> Tool:
+    """The tool. ``timeout`` is in seconds, ``room`` is what a result may take."""
     return Tool(
         name="run_bash",
         description="Run a bash command in the workspace. No input; long output is shortened.",
         arguments=BashArguments,
-        run=partial(_run, root, timeout),
+        run=partial(_run, root, timeout, room),
         effect=Effect.OPAQUE,
         warning=WARNING,
         check=partial(_preview, timeout),
@@ -110,7 +111,7 @@ def environment() -> dict[str, str]:
     return {**kept, **PLAIN}
 
 
-def _run(root: Path, timeout: float, arguments: JSON, run: Run) -> JSON:
+def _run(root: Path, timeout: float, room: Room, arguments: JSON, run: Run) -> JSON:
     bash, command = _bash(), _command(arguments)
     with paths.plainly("/".join(paths.ARTIFACTS), "the command was not run"):
         output = Output.create(root, run.execution_id)
@@ -132,7 +133,7 @@ def _run(root: Path, timeout: float, arguments: JSON, run: Run) -> JSON:
         output.close()
     fields = {
         "exit_code": process.returncode if ended else None,
-        **output.shown(),
+        **output.shown(room),
         "timed_out": not ended,
         "children_left": None if left is None else max(len(left), 0 if silent else 1),
     }

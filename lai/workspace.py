@@ -11,7 +11,9 @@ Rules that live here and nowhere else:
    character is cut in two, and a file that is not UTF-8 is refused, not guessed at.
 2. ``check`` looks and never touches. What it refuses was refused before a person was
    asked; ``run`` refuses the same once more, because the disk moves on meanwhile.
-3. The file is compared with the versions an attempt may replace before a folder is made
+3. A page of ``read_file`` has at most 50 KiB and, with what stands beside it, a quarter of
+   the model's window, but always a character: whoever reads on gets to the end.
+4. The file is compared with the versions an attempt may replace before a folder is made
    for it, and again at the last moment. An attempt that knows no version may only create
    the file, or repeat what is there already.
 
@@ -25,15 +27,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from pydantic import Field
 
-from lai import output, paths, replace, shell
+from lai import bounds, output, paths, replace, shell
 from lai.records import JSON
 from lai.tools import Arguments, Effect, Run, Tool, ToolError
 
-READ_LIMIT = 50 * 1024
+READ_LIMIT = bounds.RESULT_BYTES
 DIFF_LIMIT = 128 * 1024  # finding differences takes time with the square of the length
 DIFF_WORK = 4_000_000  # lines times lines: comparing takes that long at worst
 
@@ -56,17 +59,21 @@ class WriteArguments(Arguments):
     content: str = Field(description="The whole new content. It replaces all that is there.")
 
 
-def workspace_tools(root: Path | str, *, timeout: float = 60.0) -> tuple[Tool, Tool, Tool]:
+def workspace_tools(
+    root: Path | str, *, timeout: float = 60.0, window: int | None = None
+) -> tuple[Tool, Tool, Tool]:
     """``read_file``, ``write_file`` and ``run_bash`` on the folder ``root``.
 
-    ``timeout`` is how many seconds a command may take. Linux and macOS only (see ``paths``).
+    ``timeout`` is how many seconds a command may take. ``window`` is the model's context
+    window in tokens: a result takes at most a quarter of it. Raises :class:`LaiError` for a
+    window that holds nothing. Linux and macOS only (see ``paths``).
     """
-    root = Path(root).absolute()
+    root, room = Path(root).absolute(), bounds.room(window)
     read_file = Tool(
         name="read_file",
         description="Read a UTF-8 text file of the workspace, at most 50 KiB at a time.",
         arguments=ReadArguments,
-        run=partial(_read, root),
+        run=partial(_read, root, room),
         effect=Effect.READ_ONLY,
     )
     write_file = Tool(
@@ -79,10 +86,10 @@ def workspace_tools(root: Path | str, *, timeout: float = 60.0) -> tuple[Tool, T
         version=partial(_version, root),
         wanted=_wanted,
     )
-    return read_file, write_file, shell.run_bash_tool(root, timeout)
+    return read_file, write_file, shell.run_bash_tool(root, timeout, room)
 
 
-def _read(root: Path, arguments: JSON, run: Run) -> JSON:
+def _read(root: Path, room: bounds.Room, arguments: JSON, run: Run) -> JSON:
     del run  # every attempt at reading is the same
     parts, offset = paths.split(arguments["path"], artifacts=True), arguments.get("offset", 0)
     path = "/".join(parts)
@@ -97,10 +104,21 @@ def _read(root: Path, arguments: JSON, run: Run) -> JSON:
             file.seek(offset)
             chunk = file.read(READ_LIMIT + 1)
     more = len(chunk) > READ_LIMIT
-    data = _cut(chunk[:READ_LIMIT]) if more else chunk
-    content = _text(data, offset, size, path)
-    following = offset + len(data) if more else None
+    text = _text(_cut(chunk[:READ_LIMIT]) if more else chunk, offset, size, path)
+    content = _page(text, path, size, room)
+    more = more or len(content) < len(text)
+    following = offset + len(content.encode()) if more else None
     return {"content": content, "path": path, "truncated": more, "next_offset": following}
+
+
+def _page(text: str, path: str, size: int, room: bounds.Room) -> str:
+    """As much of ``text`` as the window has room for. The bytes are bounded already."""
+    fields = {"status": "completed", "content": "", "path": path, "truncated": False}
+    beside = bounds.as_json({**fields, "next_offset": size})
+    start = bounds.head(text, bounds.Room(inf, room.tokens).beside(beside))
+    if len(start) == len(text):
+        return text
+    return start[: start.rfind("\n") + 1] or start or text[0]
 
 
 def _cut(data: bytes) -> bytes:

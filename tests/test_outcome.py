@@ -95,11 +95,15 @@ def test_errors(
 
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
+NESTED: list[Any] = ["书"]
+for _ in range(300):  # a reader with less of the stack left might give up
+    NESTED = [NESTED]
 RESULTS = [
     ({"n": math.nan}, "no JSON form"),
     ({"n": {1, 2}}, "no JSON form"),
     ({"n": CIRCLE}, "no JSON form"),
     ({"n": b"bytes"}, "no JSON form"),
+    ({"n": NESTED}, "nested more than 100"),
     ({"text": "一\ud800二"}, "一?二"),
     (None, "value"),
     ([1, "书"], "书"),
