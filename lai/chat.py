@@ -11,24 +11,27 @@ Rules that live here and nowhere else:
 """
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from lai import report
-from lai.actions import Ask, AskVerdict
+from lai import report, window
+from lai.actions import Action, Ask, AskVerdict, Compact
 from lai.agent import Agent, TurnTooLong
 from lai.approval import Question, visible
-from lai.context import text_of
-from lai.executor import EmptyReply
+from lai.completion import ContextFull, EmptyReply
 from lai.lines import TORN
-from lai.models import ModelError, model_from_environment
-from lai.records import LaiError, Message
+from lai.models import ModelError, budget_from_environment, model_from_environment
+from lai.records import LaiError
 from lai.session import Session
 from lai.storage import session_path
-from lai.tokens import estimate_message
 from lai.voice import Voice, width
 from lai.workspace import workspace_tools
 
-HELP = "/context what the model sees · /ledger attempts · /abandon close the turn · /exit"
+HELP = (
+    "/context what the model sees · /compact summarise the older part · /ledger attempts · "
+    "/abandon close the turn · /exit"
+)
 
 
 class _Waiting(Exception):
@@ -41,6 +44,7 @@ def chat(workspace: Path) -> int:
         raise LaiError(f"there is no folder {workspace}; make it first, or choose another")
     voice = Voice()
     model, description = model_from_environment(voice.speak)
+    budget = budget_from_environment()
     path = session_path(workspace, os.environ.get("AGENT_SESSION_ID") or "demo")
     with Session.open(path) as session:
         voice.line(f"[session] {path}")
@@ -50,7 +54,9 @@ def chat(workspace: Path) -> int:
                 voice.line(f"[damage] {damage}; python -m lai verify {path} shows it")
             elif damage.reason == TORN:
                 voice.line(f"[mended] {damage}; it was sealed where it stands, nothing is lost")
-        agent = Agent(session, model, workspace_tools(workspace), ask=voice.ask)
+        tools = workspace_tools(workspace, window=budget.window)
+        agent = Agent(session, model, tools, voice.ask, budget)
+        agent.watch = partial(_tell, agent, voice)
         try:
             return _talk(agent, voice)
         except _Waiting:
@@ -78,14 +84,8 @@ def _talk(agent: Agent, voice: Voice) -> int:
         match text.strip():
             case "/exit":
                 return 0
-            case "/context":
-                voice.line(_context(agent))
-            case "/ledger":
-                voice.line(_ledger(agent))
-            case "/abandon":
-                said = "the turn is closed" if agent.turn_open else "no turn is open"
-                agent.abandon()
-                voice.line(f"[abandoned] {said}")
+            case word if word in COMMANDS:
+                voice.line(COMMANDS[word](agent))
             case "" if not agent.turn_open:
                 pass
             case word if word.startswith("/") and " " not in word:
@@ -118,7 +118,7 @@ def _advance(agent: Agent, voice: Voice, text: str | None) -> bool:
     except KeyboardInterrupt:
         voice.line("[interrupted] what had started is recorded; Enter goes on with the turn")
         return False
-    except (ModelError, EmptyReply, TurnTooLong) as error:
+    except (ModelError, EmptyReply, ContextFull, TurnTooLong) as error:
         voice.line(f"[model] {error}")
         voice.line("[model] the turn is kept; Enter goes on with it")
         return False
@@ -127,23 +127,27 @@ def _advance(agent: Agent, voice: Voice, text: str | None) -> bool:
     return True
 
 
-def _context(agent: Agent) -> str:
-    messages = agent.history.view.messages()
-    lines = [
-        report.fit(visible(f"{m['role']:<10}{' '.join(_words(m).split())}"), width())
-        for m in messages
-    ]
-    tokens = sum(map(estimate_message, messages))
-    total = f"{len(messages)} messages, about {tokens} tokens; the ledger is not among them"
-    return "\n".join([*lines, total])
-
-
-def _words(message: Message) -> str:
-    calls = [call["function"].get("name") for call in message.get("tool_calls", [])]
-    return " ".join(filter(None, [text_of(message), *(f"asks for {name}" for name in calls)]))
+def _tell(agent: Agent, voice: Voice, action: Action) -> None:
+    """Say what became of a compaction; all other actions speak for themselves."""
+    if isinstance(action, Compact):
+        voice.line(window.outcome(agent, action))
 
 
 def _ledger(agent: Agent) -> str:
     kinds = ("tool_execution", "resolution")
     found = [row for row in report.rows(agent.journal.session) if row.type in kinds]
     return "\n".join(report.table(found, width())) if found else "no attempts yet"
+
+
+def _abandon(agent: Agent) -> str:
+    said = "the turn is closed" if agent.turn_open else "no turn is open"
+    agent.abandon()
+    return f"[abandoned] {said}"
+
+
+COMMANDS: dict[str, Callable[[Agent], str]] = {
+    "/context": window.listed,
+    "/compact": window.compacted,
+    "/ledger": _ledger,
+    "/abandon": _abandon,
+}

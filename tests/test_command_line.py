@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -232,6 +233,51 @@ def test_slash_commands(lai: Callable[..., Any], tmp_path: Path) -> None:
     assert "4 messages" in out
     assert "/abandon" in out
     assert "never read" not in out
+
+
+def test_the_window_in_a_chat(
+    lai: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a small window the chat says when a summary is made, and goes on; /context adds up."""
+    monkeypatch.setenv("AGENT_CONTEXT_WINDOW", "2000")
+    typed = "你能做什么？\n" * 30 + "/context\n/compact\n/context\n"
+    code, out, err = lai("--workspace", tmp_path, typed=typed)
+    assert (code, err) == (0, "")
+    assert out.count("Agent> ") == 30
+    assert 3 <= out.count("[context] a summary was made") <= 10  # not every turn
+    for line in [line for line in out.splitlines() if line.startswith("tokens: system ")]:
+        assert sum(int(number.replace(",", "")) for number in re.findall(r"[\d,]+", line)) == 2000
+    records = [json.loads(line) for line in session_path(tmp_path).read_bytes().split(b"\n")[:-1]]
+    assert sum(r.get("message", {}).get("role") == "user" for r in records) == 30
+    assert "[Summary of the earlier" in out
+
+
+def test_compact_says_why_not(lai: Callable[..., Any], tmp_path: Path) -> None:
+    """With nothing to summarise, or a useless summary, /compact changes nothing and says so."""
+    code, out, _ = lai("--workspace", tmp_path, typed="/compact\n你能做什么？\n/compact\n")
+    assert code == 0
+    assert "nothing to summarise yet" in out
+    assert "not smaller" in out
+    assert b"compaction" not in session_path(tmp_path).read_bytes()
+
+
+def test_a_window_too_small_for_anything(
+    lai: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can never fit is said with its largest part; a bigger window goes on with the turn."""
+    monkeypatch.setenv("AGENT_CONTEXT_WINDOW", "300")
+    code, out, err = lai("--workspace", tmp_path, typed="你能做什么？\n")
+    assert code == 2
+    assert "the set of tool schemas" in out
+    assert "AGENT_CONTEXT_WINDOW" in out
+    monkeypatch.setenv("AGENT_CONTEXT_WINDOW", "很大")
+    code, out, err = lai("--workspace", tmp_path, typed="你能做什么？\n")
+    assert (code, out) == (2, "")
+    assert "AGENT_CONTEXT_WINDOW" in err
+    monkeypatch.delenv("AGENT_CONTEXT_WINDOW")
+    code, out, _ = lai("--workspace", tmp_path, typed="")
+    assert code == 0
+    assert "Agent> " in out
 
 
 def test_abandon_closes_a_turn(
