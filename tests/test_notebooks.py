@@ -60,7 +60,10 @@ def code(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def outputs(notebook: NotebookNode) -> Outputs:
-    """What every cell shows as text, by cell id; cells tagged `varies` are left out."""
+    """What every cell shows as text, by cell id; cells tagged `varies` are left out.
+
+    A picture is compared by its text twin: its own bytes differ between machines.
+    """
     shown: Outputs = {}
     for cell in code(notebook):
         if "varies" in cell.metadata.get("tags", []):
@@ -95,8 +98,17 @@ def flaws(notebook: NotebookNode) -> list[str]:
         ("warning", any(o.get("name") == "stderr" for c in cells for o in c.outputs)),
         ("redefinition", any(redefinitions(c.source) for c in cells)),
         ("varies without assert", any(_unchecked(c) for c in cells)),
+        ("picture without words", any(_wordless(o) for c in cells for o in c.outputs)),
     ]
     return [name for name, wrong in found if wrong]
+
+
+def _wordless(output: NotebookNode) -> bool:
+    """Whether this is a picture without a text twin, or without a sentence for who cannot see."""
+    pictures = [kind for kind in output.get("data", {}) if kind.startswith("image/")]
+    words = output.get("data", {}).get("text/plain", "<")
+    told = all(output.metadata.get(kind, {}).get("alt") for kind in pictures)
+    return bool(pictures) and (words.startswith("<") or not told)
 
 
 def _unchecked(cell: NotebookNode) -> bool:
@@ -181,7 +193,11 @@ def test_a_careless_notebook_is_found_out() -> None:
     case.cells.append(new_code_cell("\n" * 21 + "def decide(): ...", metadata={"tags": ["varies"]}))
     case.cells[-1].outputs = [new_output("stream", name="stderr", text="careful")]
     case.cells += [new_code_cell("1/0", id=case.cells[0].id) for _ in range(25)]
-    case.cells[-1].outputs = [new_output("error", ename="E", evalue="", traceback=[])]
+    picture = {"image/png": "", "text/plain": "<Figure size 640x480 with 1 Axes>"}
+    case.cells[-1].outputs = [
+        new_output("error", ename="E", evalue="", traceback=[]),
+        new_output("display_data", picture),
+    ]
     found = flaws(case)
-    assert len(found) == 12
+    assert len(found) == 13
     assert (redefinitions("Session = 3"), redefinitions("path = 3")) == (["Session"], [])

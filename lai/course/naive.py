@@ -11,13 +11,14 @@ Only the notebooks use this module.
 from collections.abc import Callable, Sequence
 
 from lai.calls import Call, Pairing, parse_arguments
-from lai.context import build_prompt_view, text_of
+from lai.context import build_prompt_view
 from lai.models import Model
 from lai.outcome import run_once
 from lai.receipts import declined
 from lai.records import JSON, message_record, result_message
 from lai.session import Session
 from lai.tools import Effect, Run, Tool, find
+from lai.wire import text_of
 
 
 def act(session: Session, call: Call, tool: Tool) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from lai.agent import Agent
 from lai.approval import Question
+from lai.budget import Budget
 from lai.models import Model, offline_model
 from lai.session import Session
 from lai.tools import Tool
@@ -57,10 +58,11 @@ def agent_at(
     *,
     model: Model | None = None,
     tools: Sequence[Tool] | None = None,
+    budget: Budget | None = None,
 ) -> Iterator[Agent]:
     """Open a session and put an agent on it; both are closed at the end of the block."""
     with Session.open(path) as session:
-        yield agent_on(session, ask, model=model, tools=tools)
+        yield agent_on(session, ask, model=model, tools=tools, budget=budget)
 
 
 def agent_on(
@@ -69,13 +71,19 @@ def agent_on(
     *,
     model: Model | None = None,
     tools: Sequence[Tool] | None = None,
+    budget: Budget | None = None,
 ) -> Agent:
-    """An agent on an open session, with the offline model and the tools of its workspace."""
+    """An agent on an open session, with the offline model and the tools of its workspace.
+
+    The tools return as much as the window of the budget has room for.
+    """
+    window = budget.window if budget else None
     return Agent(
         session,
         model or offline_model(),
-        tools or workspace_tools(workspace_of(session.path)),
+        tools or workspace_tools(workspace_of(session.path), window=window),
         ask=ask,
+        budget=budget,
         new_id=ids(session),
         now=lambda: MORNING,
     )
