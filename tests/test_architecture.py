@@ -16,15 +16,15 @@ LAI = Path(__file__).parents[1] / "lai"
 Sources = Mapping[str, str]  # by module name, "" for the package itself
 # Each module may import what stands before it, and nothing else of the library.
 ORDER = """
-    records tokens calls executions ledger context history tools receipts actions recovery approval
-    lines replies prepared
-    storage session report journal outcome offline models executor agent faults
-    paths processes traces output replace shell workspace
-    __init__ selfcheck voice chat __main__
+    records tokens usage budget bounds calls wire executions ledger context history tools receipts
+    actions spending compaction summary recovery approval extract lines replies prepared
+    storage logfile session report journal outcome offline models paths artifacts completion
+    executor agent faults processes traces output replace shell workspace
+    __init__ selfcheck voice window chat __main__
 """.split()
 PURE = """
-    records tokens calls executions ledger context history tools receipts actions recovery approval
-    lines replies prepared
+    records tokens usage budget bounds calls wire executions ledger context history tools receipts
+    actions spending compaction summary recovery approval extract lines replies prepared
 """.split()
 # What a pure module may use: nothing here reaches a file, process, clock or random source.
 HARMLESS = """
