@@ -70,7 +70,7 @@ def room(window: int | None) -> Room:
 
     Raises :class:`LaiError` for a window that holds nothing.
     """
-    return RESULT if window is None else Room(tokens=Budget(window).largest_result)
+    return RESULT if window is None else Room(tokens=Budget(window).largest_result())
 
 
 def fits(result: Any, bound: Room) -> bool:

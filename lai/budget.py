@@ -16,8 +16,8 @@ class Budget:
 
     Above ``compact_at`` of the window older messages give way to a summary, and the newest
     keep up to ``keep`` of it. ``system`` and ``tools`` are what every request carries
-    besides (the agent fills them in); both shares become smaller by them, or a summary
-    would be needed again at once. Raises :class:`LaiError` for what cannot be.
+    besides (the agent fills them in); what stays becomes less by them, or a summary would
+    be needed again at once. Raises :class:`LaiError` for what cannot be.
     """
 
     window: int
@@ -41,19 +41,26 @@ class Budget:
         return int(self.compact_at * self.window)
 
     @property
-    def kept(self) -> int:
-        """How many tokens of the newest messages a compaction leaves in place."""
-        return int(max(self.limit - self.fixed, 0) * self.keep / self.compact_at)
+    def summary(self) -> int:
+        """How many tokens a summary should have at most."""
+        return min(max(self.window // 20, 32), 1000)
+
+    def kept(self, pinned: float) -> float:
+        """How many tokens of the newest messages stay, with so many ``pinned`` besides."""
+        room = max(self.limit - self.fixed - self.summary - pinned, 0)
+        return room * self.keep / self.compact_at
 
     @property
     def fixed(self) -> int:
         """The tokens of a request without any message."""
         return self.system + self.tools
 
-    @property
-    def largest_result(self) -> int:
-        """How many tokens one tool result may take: a quarter of the window."""
-        return max(self.window // 4, 1)
+    def largest_result(self, together: int = 1) -> int:
+        """How many tokens a tool result may take: a quarter of the window, or its part of half.
+
+        ``together`` is how many calls one message made: their results cannot be parted later.
+        """
+        return max(self.window // max(4, 2 * together), 1)
 
     def carrying(self, system: str, schemas: list[JSON]) -> "Budget":
         """The same budget for requests with this system message and these tools."""

@@ -85,7 +85,7 @@ def _talk(agent: Agent, voice: Voice) -> int:
             case "/exit":
                 return 0
             case word if word in COMMANDS:
-                voice.line(COMMANDS[word](agent))
+                voice.line(_done(agent, word))
             case "" if not agent.turn_open:
                 pass
             case word if word.startswith("/") and " " not in word:
@@ -137,6 +137,13 @@ def _ledger(agent: Agent) -> str:
     kinds = ("tool_execution", "resolution")
     found = [row for row in report.rows(agent.journal.session) if row.type in kinds]
     return "\n".join(report.table(found, width())) if found else "no attempts yet"
+
+
+def _done(agent: Agent, command: str) -> str:
+    try:
+        return COMMANDS[command](agent)
+    except KeyboardInterrupt:
+        return f"[interrupted] {command} was not finished; what was recorded until then stays"
 
 
 def _abandon(agent: Agent) -> str:

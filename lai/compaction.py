@@ -24,14 +24,28 @@ from lai.context import Entry, View
 from lai.executions import Execution
 from lai.history import History
 from lai.records import Message
+from lai.tokens import estimate, estimate_message
 from lai.wire import SYSTEM_ROLES, UNKNOWN_HEADER
+
+NEARLY_FULL, SLACK = 0.9, 0.1  # of the window
 
 
 def planned(history: History, budget: Budget) -> Compact | None:
-    """The compaction that the next model call needs first; None if none is needed or possible."""
-    if history.compaction_tried or history.view.tokens(budget.fixed) <= budget.limit:
+    """The compaction that the next model call needs first; None if none is needed or possible.
+
+    Where it would hardly help for long, it waits until the window is nearly full.
+    """
+    tokens = history.view.tokens(budget.fixed)
+    if history.compaction_tried or tokens <= budget.limit:
         return None
-    return plan(history, budget)
+    action = plan(history, budget)
+    if action is None or tokens > NEARLY_FULL * budget.window:
+        return action
+    return (
+        action
+        if _expected(history.view, action, budget) <= budget.limit - SLACK * budget.window
+        else None
+    )
 
 
 def plan(history: History, budget: Budget, share: float = 1.0) -> Compact | None:
@@ -42,18 +56,27 @@ def plan(history: History, budget: Budget, share: float = 1.0) -> Compact | None
     view = history.view
     if history.ledger.first_open() is not None:
         return None
-    room = min(budget.kept / view.scale, share * view.estimated)
+    doubtful = history.ledger.in_doubt()
+    pinned = sum(map(estimate, map(_quoted, doubtful))) + sum(map(estimate_message, _lasting(view)))
+    room = min(budget.kept(pinned * view.scale) / view.scale, share * view.estimated)
     first = _cut(view, int(room))
     if first is None:
         return None
-    doubtful = [e for e in history.ledger.unresolved() if e.call and e.call.line < first.line]
+    cut_off = [e for e in doubtful if e.call and e.call.line < first.line]
     untold = [e.call.line for e in history.ledger.news if e.call]
     return Compact(
         first_kept=first.line,
-        resume=min([first.line, *untold, *(e.call.line for e in doubtful if e.call)]),
-        pinned=(*map(_quoted, doubtful), *_lasting(view, first)),
+        resume=min([first.line, *untold, *(e.call.line for e in cut_off if e.call)]),
+        pinned=(*map(_quoted, cut_off), *_lasting(view, first)),
         tokens=view.tokens(budget.fixed),
     )
+
+
+def _expected(view: View, action: Compact, budget: Budget) -> float:
+    """The tokens of the next request, if the summary is as long as it should be."""
+    pinned = [estimate(p) if isinstance(p, str) else estimate_message(p) for p in action.pinned]
+    kept = [sum(tokens) for e, tokens in view.newest_first() if e.line >= action.first_kept]
+    return view.scale * (budget.fixed + sum(pinned) + sum(kept)) + budget.summary
 
 
 def _cut(view: View, room: int) -> Entry | None:
@@ -76,12 +99,13 @@ def _cut(view: View, room: int) -> Entry | None:
     return (turn or batch or last) if kept > room else None
 
 
-def _lasting(view: View, first: Entry) -> list[Message]:
-    """The messages before the cut that stay messages."""
-    gone = [*view.pinned, *(e.message for e in view.entries if e.line < first.line)]
+def _lasting(view: View, first: Entry | None = None) -> list[Message]:
+    """The messages that stay messages: those before the cut at ``first``, or all there are."""
+    end = first.line if first else view.entries[-1].line if view.entries else 0
+    gone = [*view.pinned, *(e.message for e in view.entries if e.line < end)]
     lasting = [message for message in gone if message["role"] in SYSTEM_ROLES]
     asked = [message for message in gone if message["role"] == "user"]
-    answered = any(e.message["role"] == "user" for e in view.entries if e.line >= first.line)
+    answered = any(e.message["role"] == "user" for e in view.entries if e.line >= end)
     active = asked[-1:] if view.final is None and not answered else []
     return [*lasting, *active]
 

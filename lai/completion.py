@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from lai.actions import Compact
 from lai.budget import Budget
+from lai.context import View
 from lai.journal import Journal
 from lai.outcome import plain, words
 from lai.records import JSON, LaiError, Message, RecordError, malformed, message_record
 from lai.spending import largest
 from lai.summary import CompactionRefused, judged, request, smaller
 from lai.tokens import estimate_message
+from lai.usage import MOST
 from lai.wire import text_of
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def answer(
 ) -> None:
     """Send the prompt view and record the assistant message that comes back."""
     view = journal.history.view
-    if budget and view.tokens(budget.fixed) > budget.window:
+    if budget and _surely(view, budget) > budget.window:
         raise ContextFull(_no_room(journal, budget))
     head: list[Message] = [{"role": "system", "content": system}] if system else []
     messages = [*head, *view.messages()]
@@ -54,6 +56,11 @@ def answer(
         estimated = budget.fixed + view.estimated
         details["usage"] = {**plain(reply.usage), "estimated_tokens": estimated}
     journal.append(message_record(message, **details))
+
+
+def _surely(view: View, budget: Budget) -> float:
+    """The tokens of the next request, a count beyond belief left aside."""
+    return min(view.tokens(budget.fixed), MOST * (budget.fixed + view.estimated))
 
 
 def _recordable(journal: Journal, reply: "Reply") -> Message:

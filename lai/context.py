@@ -27,8 +27,16 @@ from math import ceil
 from lai.calls import Call, Pairing
 from lai.records import Message, Record
 from lai.tokens import estimate_message
-from lai.usage import counted, scale_of
-from lai.wire import SYSTEM_ROLES, UNKNOWN_HEADER, sendable, summary_message, text_of
+from lai.usage import LEAST, Counted, believable, counted
+from lai.wire import (
+    SYSTEM_ROLES,
+    UNKNOWN_HEADER,
+    sendable,
+    spoken,
+    stands_alone,
+    summary_message,
+    text_of,
+)
 
 
 @dataclass(slots=True)
@@ -64,8 +72,8 @@ class View:
         self.scale = 1.0
         self._head: list[Message] = []
         self._sent: list[Message] = []  # what complete entries say, so that asking is cheap
-        self._costs: dict[int, int] = {}  # estimated tokens, by place in _sent
-        self._counted = (0, 0)  # so many of _sent, with all before them, took so many tokens
+        self._costs: list[int] = []  # estimated tokens of _sent, as far as somebody asked
+        self._counted: tuple[int, Counted] | None = None  # the place in _sent of an answer
         self._waiting: dict[Call, Entry] = {}
         self._ids: set[str] = set()
         self._pairing = Pairing()
@@ -86,7 +94,7 @@ class View:
             if call and entry:
                 self._feed_result(entry, call, message)
         else:
-            self._enter(Entry(line, not self._waiting, message))
+            self._enter(Entry(line, self._clean(), spoken(message)))
 
     def messages(self) -> list[Message]:
         """What to send, oldest first. The list is the caller's, the messages are not."""
@@ -97,16 +105,20 @@ class View:
 
         ``fixed`` is the estimate of what a request carries beside these messages.
         """
-        covered, told = self._counted
-        rest = sum(map(self._cost, range(covered, len(self._sent))))
-        if not told:
-            rest += fixed + self.head_tokens
-        return told + ceil(self.scale * rest)
+        now = fixed + self.estimated
+        if self._counted and now:
+            place, counted = self._counted
+            costs = self._known_costs()
+            then = counted.estimated or fixed + self.head_tokens + sum(costs[:place])
+            size = counted.tokens + self.scale * (now - then - costs[place])
+            if size >= LEAST * now:
+                return ceil(size)
+        return ceil(self.scale * now)
 
     @property
     def estimated(self) -> int:
         """The estimated tokens of all messages, whatever a provider counted."""
-        return self.head_tokens + sum(map(self._cost, range(len(self._sent))))
+        return self.head_tokens + sum(self._known_costs())
 
     @property
     def head_tokens(self) -> int:
@@ -115,11 +127,11 @@ class View:
 
     def newest_first(self) -> Iterator[tuple[Entry, list[int]]]:
         """Each answered entry with the estimated tokens of its messages, from the end."""
-        end = len(self._sent)
+        costs, end = self._known_costs(), len(self._sent)
         for entry in reversed(self.entries):
             if len(entry.results) == len(entry.calls):
                 start = end - 1 - len(entry.calls)
-                yield entry, list(map(self._cost, range(start, end)))
+                yield entry, costs[start:end]
                 end = start
 
     @property
@@ -132,22 +144,29 @@ class View:
             return None
         return text_of(last.message)
 
-    def _cost(self, place: int) -> int:
-        if place not in self._costs:
-            self._costs[place] = estimate_message(self._sent[place])
-        return self._costs[place]
+    def batch(self, call: Call) -> int:
+        """How many calls were made together with this one."""
+        return next((len(e.calls) for e in reversed(self.entries) if call in e.calls), 1)
+
+    def _known_costs(self) -> list[int]:
+        self._costs += map(estimate_message, self._sent[len(self._costs) :])
+        return self._costs
 
     def _feed_assistant(self, record: Record, line: int) -> None:
         message, calls = record["message"], tuple(self._pairing.calls(record, line))
         if not calls and not text_of(message):
             return
-        clean = not self._waiting
-        entry = Entry(line, clean, sendable(message, calls, self._unused), calls)
-        told = counted(record["usage"]) if "usage" in record and clean else None
+        entry = Entry(line, self._clean(), sendable(message, calls, self._unused), calls)
+        told = counted(record["usage"]) if "usage" in record and not self._waiting else None
         if told:
-            self._counted, self.scale = (len(self._sent) + 1, told.tokens), told.scale
+            self._counted = len(self._sent), told
+            self.scale = told.scale or self.scale
         self._enter(entry)
         self._waiting.update(dict.fromkeys(calls, entry))
+
+    def _clean(self) -> bool:
+        """Whether the log can be cut here; calls inside a compaction record are no calls of it."""
+        return not any(entry.line > 0 for entry in self._waiting.values())
 
     def _enter(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -159,7 +178,7 @@ class View:
         entry.results[call] = {**message, "tool_call_id": sent}
         if len(entry.results) < len(entry.calls):
             return
-        if entry is self.entries[-1]:
+        if self.entries and entry is self.entries[-1]:
             self._sent += entry.messages()
         else:  # an old file: the results came after other messages
             self._lay_out()
@@ -168,7 +187,7 @@ class View:
         """Begin the flat list anew, and with it what is known of its tokens."""
         whole = (e for e in self.entries if len(e.results) == len(e.calls))
         self._sent = [message for entry in whole for message in entry.messages()]
-        self._costs, self._counted = {}, (0, 0)
+        self._costs, self._counted = [], None
 
     def _unused(self, call: Call) -> str:
         """The id of a call, or one like it that no other call of the view has."""
@@ -181,7 +200,7 @@ class View:
     def _compact(self, record: Record) -> None:
         self._take_head(record)
         self._ids.clear()
-        self.scale = scale_of(record)
+        self.scale = believable(record.get("scale")) or 1.0
         if "retained_tail" in record:  # an older form: the messages stand in the record
             self.entries = []
             self._waiting.clear()
@@ -196,13 +215,14 @@ class View:
 
     def _take_head(self, record: Record) -> None:
         pinned = record.get("pinned", ())
-        texts = [record.get("summary", ""), *(p for p in pinned if isinstance(p, str))]
+        summary, texts = record.get("summary", ""), [p for p in pinned if isinstance(p, str)]
         # What is unknown is not told on: whoever makes the next summary asks the ledger again.
-        self.summary = "\n\n".join(t for t in texts if not t.startswith(UNKNOWN_HEADER))
-        self.pinned = [p for p in pinned if isinstance(p, dict)]
+        foreign = [text for text in texts if not text.startswith(UNKNOWN_HEADER)]
+        self.summary = "\n\n".join([summary, *foreign])
+        self.pinned = [spoken(p) for p in pinned if isinstance(p, dict) and stands_alone(p)]
         system = [m for m in self.pinned if m["role"] in SYSTEM_ROLES]
         others = [m for m in self.pinned if m["role"] not in SYSTEM_ROLES]
-        self._head = [*system, summary_message(texts), *others]
+        self._head = [*system, summary_message([summary, *texts]), *others]
 
     def _rename(self, entry: Entry) -> None:
         """Give the calls of a kept entry their ids anew: what made one a double may be gone."""

@@ -182,7 +182,7 @@ class Executor:
         tool, arguments = self._tool(call), parse_arguments(call.text)
         if tool.effect is Effect.READ_ONLY:
             run = Run(execution_id="", key=self.journal.remote_key(call))
-            self.journal.publish(call, self._bounded(read_once(tool, arguments, run)))
+            self.journal.publish(call, self._bounded(call, read_once(tool, arguments, run)))
             return
         carried = approved.details.get("approval_of") if approved else None
         origin = retry_of or self.journal.history.ledger.executions.get(carried or "")
@@ -207,14 +207,15 @@ class Executor:
         try:
             running = self.journal.proceed(approved, Status.RUNNING, **kept)
             status, result = run_once(tool, arguments, run)
-            self.journal.conclude(running, status, self._bounded(result))
+            self.journal.conclude(running, status, self._bounded(call, result))
         except (KeyboardInterrupt, SystemExit):
             self._tell_of_stop(call, approved.id)
             raise
 
-    def _bounded(self, result: JSON) -> JSON:
+    def _bounded(self, call: Call, result: JSON) -> JSON:
         """A result as the prompt can bear it; what is too much is in an artifact."""
-        tokens = self.budget.largest_result if self.budget else None
+        together = self.journal.history.view.batch(call)
+        tokens = self.budget.largest_result(together) if self.budget else None
         return bounded(result, self.journal.session.path.parent / "artifacts", tokens)
 
     def _tell_of_stop(self, call: Call, execution_id: str) -> None:
@@ -233,7 +234,7 @@ class Executor:
         answer = look_up_once(tool, parse_arguments(call.text), key)
         if answer.finding is Finding.FOUND:
             status = Status.SUCCEEDED if answer.succeeded else Status.FAILED
-            result = self._bounded(named(status, execution.id, answer.result or {}))
+            result = self._bounded(call, named(status, execution.id, answer.result or {}))
         else:
             status, result = Status.UNKNOWN, execution.result or {}
         final = answer.finding is not Finding.ABSENT or tool.absent_is_final

@@ -14,7 +14,7 @@ class History:
     approval up to it was given to another process. ``declined`` holds the attempts on
     which a person gave this process no verdict. ``violations`` are records of the file
     that the transition table forbids, as (line, sentence); they changed nothing.
-    ``compaction_tried`` says that one was made or refused since the model last answered,
+    ``compaction_tried`` says that one was made or refused for the next answer of the model,
     ``refusals`` why this process refused some. ``partial`` says that the log was not read
     from its first line on.
     """
@@ -70,5 +70,5 @@ class History:
         self.view.feed(record, line)
         if record["type"] == "compaction":
             self.compaction_tried = True
-        elif record["type"] == "message" and record["message"]["role"] == "assistant":
+        elif record["type"] == "message" and record["message"]["role"] in ("user", "assistant"):
             self.compaction_tried = False

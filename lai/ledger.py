@@ -126,6 +126,15 @@ class Ledger:
         """
         return list(self._unresolved.values())
 
+    def in_doubt(self) -> list[Execution]:
+        """``unresolved``, and attempts left at ``running`` although their call was answered."""
+        left = [
+            e
+            for e in self.executions.values()
+            if e.status is Status.RUNNING and e.call and e.call not in self.open
+        ]
+        return [*self.unresolved(), *left]
+
     def _call_of(self, call_id: str) -> Call | None:
         return self._pairing.next(call_id) or self.calls.get(call_id)
 

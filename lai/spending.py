@@ -48,8 +48,9 @@ def largest(view: View, budget: Budget) -> str:
     found = [(view.head_tokens, "the summary with what is pinned beside it")]
     for entry, tokens in view.newest_first():
         calls = {call.id: call.name for call in entry.calls}
+        place = f"line {entry.line}" if entry.line > 0 else "an older compaction"
         found += [
-            (size, f"{_name(message, calls)} at line {entry.line}")
+            (size, f"{_name(message, calls)} at {place}")
             for message, size in zip(entry.messages(), tokens, strict=True)
         ]
     size, name = max(fixed if budget.fixed > budget.limit else found)

@@ -31,10 +31,10 @@ INSTRUCTIONS = (
     "what is still open. Take over what an earlier summary says. Answer with the summary alone, "
     "as plain text in the language of the user, in at most {words} words."
 )
-SUMMARY_SHARE, ROOM = 0.05, 0.8  # of the window: words of a summary, tokens to summarise
-MOST_WORDS = 1000
+ROOM = 0.8  # of the window: for what is summarised
 LEAST = 32  # tokens: a message cut shorter than this says nothing
 SHORT = 40  # characters: a text as short as this is not cut
+WORTH_IT = 3 / 4  # of what a summary replaces: the most that it may have
 EARLIER = "earlier summary"
 
 
@@ -47,8 +47,7 @@ def request(view: View, action: Compact, budget: Budget) -> list[Message]:
     gone = [e for e in view.entries if e.line < action.first_kept]
     said: list[JSON] = [{"role": EARLIER, "content": view.summary}] if view.summary else []
     said += [_told(message) for entry in gone for message in entry.messages()]
-    words = min(max(int(budget.window * SUMMARY_SHARE), LEAST), MOST_WORDS)
-    system = INSTRUCTIONS.format(words=words)
+    system = INSTRUCTIONS.format(words=budget.summary)
     lines = _fitted(said, int(budget.window * ROOM / view.scale) - estimate(system))
     return [{"role": "system", "content": system}, {"role": "user", "content": "\n".join(lines)}]
 
@@ -56,8 +55,8 @@ def request(view: View, action: Compact, budget: Budget) -> list[Message]:
 def _told(message: Message) -> JSON:
     """A message in short: who said what, and what was called."""
     told = {"role": message["role"], "content": text_of(message)}
-    calls = [call["function"] for call in message.get("tool_calls", ())]
-    asked = [f"{function.get('name')} {function['arguments']}" for function in calls]
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    asked = [f"{function.get('name')} {function.get('arguments')}" for function in calls]
     return {**told, "calls": asked} if asked else told
 
 
@@ -80,18 +79,29 @@ def read_request(messages: Sequence[Message]) -> Task | None:
 
 
 def _fitted(said: list[JSON], room: int) -> list[str]:
-    """The messages as lines in ``room`` tokens: the longest give way first, then the oldest."""
-    sizes = [estimate(_line(message)) for message in said]
-    level = max(_level(sizes, room), LEAST)
+    """The messages as lines in ``room`` tokens: the longest give way first, then the oldest.
+
+    An earlier summary stands for all that came before it, so it has room first.
+    """
+    before = [_line(_cut_to(m, room // 2)) for m in said[:1] if m["role"] == EARLIER]
+    said, room = said[len(before) :], room - sum(map(estimate, before))
+    level = max(_level([estimate(_line(message)) for message in said], room), LEAST)
     lines: list[str] = []
-    for message, size in zip(reversed(said), reversed(sizes), strict=True):
-        line = _line(_shortened(message, level / size) if size > level else message)
+    for message in reversed(said):
+        line = _line(_cut_to(message, level))
         room -= estimate(line)
         if room < 0:
             left_out = {"role": "left out", "content": f"{len(said) - len(lines)} earlier messages"}
-            return [_line(left_out), *reversed(lines)]
+            return [*before, _line(left_out), *reversed(lines)]
         lines.append(line)
-    return lines[::-1]
+    return [*before, *reversed(lines)]
+
+
+def _cut_to(message: JSON, level: int) -> JSON:
+    """A message in about ``level`` tokens."""
+    size = estimate(_line(message))
+    cut: JSON = _shortened(message, level / size) if size > level else message
+    return cut
 
 
 def _line(message: JSON) -> str:
@@ -141,8 +151,9 @@ def judged(message: Message, finish_reason: str | None) -> str:
 def smaller(view: View, action: Compact, summary: str, budget: Budget) -> int:
     """The tokens of the next request with the summary in it.
 
-    Raises :class:`CompactionRefused` if it replaces no more than it adds. Both sides of the
-    comparison are estimates: a provider counted one of them at most.
+    Raises :class:`CompactionRefused` if it saves less than a quarter of what it replaces: the
+    next answer would need another one. Both sides are estimates: a provider counted one of
+    them at most.
     """
     texts = [summary, *(p for p in action.pinned if isinstance(p, str))]
     messages = [p for p in action.pinned if not isinstance(p, str)]
@@ -150,8 +161,9 @@ def smaller(view: View, action: Compact, summary: str, budget: Budget) -> int:
     sizes = [(e.line >= action.first_kept, sum(tokens)) for e, tokens in view.newest_first()]
     kept = sum(tokens for stays, tokens in sizes if stays)
     old = view.head_tokens + sum(tokens for stays, tokens in sizes if not stays)
-    if new >= old:
+    if new > old * WORTH_IT:
         raise CompactionRefused(
-            f"the summary is not smaller than what it would replace ({new} tokens for {old})"
+            f"the summary is not smaller than what it would replace, or hardly ({new:,} tokens for "
+            f"{old:,})"
         )
     return ceil(view.scale * (budget.fixed + new + kept))

@@ -58,5 +58,5 @@ def _tokens(agent: Agent) -> int:
 
 
 def _words(message: Message) -> str:
-    calls = [call["function"].get("name") for call in message.get("tool_calls", [])]
+    calls = [call["function"].get("name") for call in message.get("tool_calls") or []]
     return " ".join(filter(None, [text_of(message), *(f"asks for {name}" for name in calls)]))

@@ -76,10 +76,14 @@ def test_a_count_covers_the_call_and_not_its_result() -> None:
     assert viewed(user("一"), call, answer).tokens(fixed=0) == 540 + estimated(answer)
 
 
-@pytest.mark.parametrize(("sent", "scale"), [(1500, 1.5), (800, 0.8), (9000, 2.0), (1000, 1.0)])
-def test_a_count_calibrates_what_comes_after(sent: int, scale: float) -> None:
-    """A request of 1,000 estimated tokens that took more or less scales what is estimated next."""
-    view = viewed(user("一"), assistant(text="好", usage=usage(sent, 0, estimated_tokens=1000)))
+@pytest.mark.parametrize(("factor", "scale"), [(1.5, 1.5), (0.8, 0.8), (9, 2.0), (1, 1.0)])
+def test_a_count_calibrates_what_comes_after(factor: float, scale: float) -> None:
+    """A request that took more or less than its estimate scales what is estimated next."""
+    first, said = user(LONG * 9), assistant(text="好")
+    thought = estimated(first)
+    sent = round(factor * thought)
+    said["usage"] = usage(sent, 0, estimated_tokens=thought)
+    view = viewed(first, said)
     before = view.tokens(fixed=0)
     later = user(LONG)
     view.feed(later, 3)
@@ -87,11 +91,23 @@ def test_a_count_calibrates_what_comes_after(sent: int, scale: float) -> None:
     assert view.tokens(fixed=0) - before == pytest.approx(scale * estimated(later), abs=1)
 
 
-@pytest.mark.parametrize("sent", [1, 20, 499])
+@pytest.mark.parametrize("sent", [1, 20, 400])
 def test_a_count_of_next_to_nothing_is_not_believed(sent: int) -> None:
     """A provider that leaves out what it had in a cache does not make a request small."""
-    view = viewed(user("一"), assistant(text="好", usage=usage(sent, 0, estimated_tokens=1000)))
-    assert view.tokens(fixed=0) == 500
+    first, said = user(LONG * 9), assistant(text="好")
+    said["usage"] = usage(sent, 0, estimated_tokens=estimated(first))
+    view = viewed(first, said)
+    assert view.tokens(fixed=0) == estimated(first, said)
+    assert view.scale == 1.0
+
+
+def test_other_tools_are_other_tokens() -> None:
+    """What every request carries may change between two runs; the count is corrected by it."""
+    first, said = user(LONG * 9), assistant(text="好")
+    said["usage"] = usage(4000, 5, estimated_tokens=estimated(first) + 100)
+    view = viewed(first, said)
+    assert view.tokens(fixed=100) == 4005
+    assert view.tokens(fixed=1100) == pytest.approx(4005 + 1000 * view.scale, abs=1)
 
 
 def test_thoughts_are_not_sent_back() -> None:
@@ -104,7 +120,17 @@ def test_thoughts_are_not_sent_back() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [None, 7, [], {}, usage(0, 5), {"prompt_tokens": "九"}, {"prompt_tokens": True}, usage(-5)],
+    [
+        None,
+        7,
+        [],
+        {},
+        usage(0, 5),
+        {"prompt_tokens": "九"},
+        {"prompt_tokens": True},
+        usage(-5),
+        usage(10**400),
+    ],
 )
 def test_a_usage_that_says_nothing_is_left_out(broken: object) -> None:
     """Whatever a provider puts in the place of a count, the estimate goes on."""
