@@ -57,6 +57,7 @@ class Ledger:
         self.open: dict[Call, None] = {}  # in order; calls without a result
         self._attempts: dict[Call, list[str]] = {}
         self._unresolved: dict[Call, Execution] = {}
+        self._running: dict[str, Execution] = {}
         self._pairing = Pairing()
         self._lost_at = 0
 
@@ -128,11 +129,7 @@ class Ledger:
 
     def in_doubt(self) -> list[Execution]:
         """``unresolved``, and attempts left at ``running`` although their call was answered."""
-        left = [
-            e
-            for e in self.executions.values()
-            if e.status is Status.RUNNING and e.call and e.call not in self.open
-        ]
+        left = (e for e in self._running.values() if e.call and e.call not in self.open)
         return [*self.unresolved(), *left]
 
     def _call_of(self, call_id: str) -> Call | None:
@@ -167,6 +164,9 @@ class Ledger:
         call = earlier.call if earlier else self._call_of(record["tool_call_id"])
         execution = after(record, line, earlier, call)
         self.executions[execution.id] = execution
+        self._running.pop(execution.id, None)
+        if execution.status is Status.RUNNING:
+            self._running[execution.id] = execution
         if call is None:
             self.oddities.append((line, f"{execution.id} belongs to no call of this session"))
             return execution

@@ -140,6 +140,7 @@ def told(history: History, tools: Sequence[Tool]) -> dict[str, Any]:
         "tokens": view.tokens(9),
         "open": [(c, c.id, c.name, c.text) for c in ledger.open],
         "unresolved": ledger.unresolved(),
+        "in doubt": ledger.in_doubt(),
         "news": list(ledger.news),
         "tried": history.compaction_tried,
         "last line": history.opened_at,

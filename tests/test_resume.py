@@ -111,6 +111,7 @@ FOREIGN: dict[str, tuple[list[JSON], Encode]] = {
     "a result too late": ([user(), *LOST[:-1], user(), LOST[-1]], line_of),
     "results of nothing": ([*TURN, result("c1"), result("c9")], line_of),
     "an attempt at nothing": ([*TURN, *attempt(NONE, "approved", execution_id="e")], line_of),
+    "an attempt left running": ([user(LONG * 9), *LOST[:3], LOST[4], assistant(text="?")], line_of),
     "a verdict": ([*TURN, resolution("not_happened")], line_of),
     "an older compaction": ([*TURN, OLDER, *TURN[::6]], line_of),
     "no offset": ([*TURN, {"type": "compaction", "summary": "旧", "first_kept": 2}], line_of),

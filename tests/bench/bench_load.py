@@ -40,14 +40,15 @@ def make(path: Path) -> None:
     path.write_bytes(b"\n".join(lines) + b"\n")
 
 
-def median(action: Callable[[], object], runs: int) -> float:
-    """Seconds that an action takes."""
-    times = []
+def medians(runs: int, *actions: Callable[[], object]) -> list[float]:
+    """Seconds that each action takes; they take turns, for a machine is not always as fast."""
+    times: list[list[float]] = [[] for _ in actions]
     for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        for action, taken in zip(actions, times, strict=True):
+            start = time.perf_counter()
+            action()
+            taken.append(time.perf_counter() - start)
+    return list(map(statistics.median, times))
 
 
 def resume(path: Path) -> None:
@@ -71,7 +72,7 @@ def parse(path: Path) -> list[Record]:
         return [json.loads(line) for line in file]
 
 
-def taken(what: str, path: Path) -> int:
+def memory_of(what: str, path: Path) -> int:
     """The most bytes that Python held for it at a time; to be called in a new process."""
     tracemalloc.start()
     kept: object = parse(path) if what == "parse" else Session.read(path)
@@ -94,13 +95,13 @@ def main() -> None:
         path = Path(name) / "session-long.jsonl"
         make(path)
         print(f"{LONG:,} records, {path.stat().st_size / 1e6:.1f} MB")
-        ready, least = median(lambda: resume(path), MANY), median(lambda: tail(path), MANY)
+        ready, least = medians(MANY, lambda: resume(path), lambda: tail(path))
         print(
             f"resume: {ready * 1e3:.2f} ms; the last 64 KiB: {least * 1e3:.2f} ms; "
             f"ratio {ready / least:.2f} (target: at most {RESUME})"
         )
-        parsed, read = median(lambda: parse(path), FEW), median(lambda: Session.read(path), FEW)
-        fold = median(partial(history_of, Session.read(path)), FEW)
+        parsed, read = medians(FEW, lambda: parse(path), lambda: Session.read(path))
+        (fold,) = medians(FEW, partial(history_of, Session.read(path)))
         print(
             f"full load: {read:.3f} s; json.loads: {parsed:.3f} s; "
             f"ratio {read / parsed:.2f} (target: at most {LOAD}); "
@@ -116,6 +117,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        print(taken(sys.argv[1], Path(sys.argv[2])))
+        print(memory_of(sys.argv[1], Path(sys.argv[2])))
     else:
         main()
