@@ -17,17 +17,26 @@ Linux and macOS, like the library's own tools.
 import multiprocessing
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
-from lai.course.naive import turn
+from lai.actions import Action, Ask, AskVerdict, Attempt, CallModel, LookUp, Publish, Settle
+from lai.context import build_prompt_view
+from lai.course import naive
 from lai.course.place import agent_on, workspace_of
+from lai.course.worlds import ASKED, WORLDS, World
 from lai.faults import Fault, FaultySession, kill
-from lai.models import offline_model
+from lai.history import History
+from lai.models import Model, offline_model
+from lai.records import message_record
+from lai.recovery import Move
+from lai.tools import Tool
 from lai.workspace import workspace_tools
 
 Point = str | tuple[str, int] | int
+KILLED = -9  # the return code of a process that SIGKILL ended
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["lai.course.warm"])
 
@@ -37,13 +46,15 @@ class Ended:
     """How a child ended: -9 is killed by SIGKILL, 0 came to its end.
 
     ``points`` are the places it passed, in order; a killed child died at the last one.
+    ``did`` are the actions it finished, in the words of the policy table.
     """
 
     returncode: int
     points: tuple[str, ...]
+    did: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        how = "killed" if self.returncode == -9 else "ended"
+        how = "killed" if self.returncode == KILLED else "ended"
         place = repr(self.points[-1]) if self.points else "its start"
         return f"return code {self.returncode}: {how} at {place}"
 
@@ -55,6 +66,7 @@ class _Job:
     at: Point | None
     answer: str | None
     naive: bool
+    world: str | None
 
 
 def run_child(
@@ -64,6 +76,7 @@ def run_child(
     at: Point | None = None,
     answer: str | None = "y",
     naive: bool = False,
+    world: str | None = None,
 ) -> Ended:
     """Let a process run one turn on the session ``path`` and wait for its end.
 
@@ -71,20 +84,25 @@ def run_child(
     name (the first of that name), a name and a count from 1, or its number from 0; None
     lets it live. ``answer`` is given to every question, None for "not now"; a verdict is
     none of ``y`` and ``n``. ``naive`` runs the agent that keeps no ledger; it can only begin.
+    ``world`` names one of ``WORLDS``, which brings text, model, tool and person; its turn
+    is begun, or gone on with.
     """
     ours, theirs = _CONTEXT.Pipe(duplex=False)
-    job = _Job(path, text, at, answer, naive)
+    job = _Job(path, text, at, answer, naive, world)
     process = _CONTEXT.Process(target=_run, args=(job, theirs))
     process.start()
     theirs.close()
     try:
-        points = ours.recv()
+        points, did = ours.recv()
     except EOFError:  # it died before it could say anything
-        points = ()
+        points, did = (), ()
+    except BaseException:  # whoever waits here is stopped, and nobody would watch the child
+        process.kill()
+        raise
     process.join()
     code = process.exitcode
     process.close()
-    return Ended(-1 if code is None else code, tuple(points))
+    return Ended(-1 if code is None else code, tuple(points), tuple(did))
 
 
 class _Aimed(Fault):
@@ -103,19 +121,78 @@ class _Aimed(Fault):
 
 
 def _run(job: _Job, watcher: Connection) -> None:
+    did: list[str] = []
+
     def die() -> NoReturn:
-        watcher.send(fault.points)
+        watcher.send((fault.points, did))
         kill()
 
     fault = _Aimed(job, die)
+    with FaultySession.under(job.path, fault) as session:
+        if job.world is None:
+            _in_workspace(job, fault, session, did)
+        else:
+            _in_world(WORLDS[job.world], fault, session, did)
+    watcher.send((fault.points, did))
+
+
+def _in_workspace(job: _Job, fault: Fault, session: FaultySession, did: list[str]) -> None:
+    """One turn with the offline model and the tools of the workspace."""
     model = fault.model(offline_model())
     tools = fault.tools(workspace_tools(workspace_of(job.path)))
-    with FaultySession.under(job.path, fault) as session:
-        agent = agent_on(session, lambda _: job.answer, model=model, tools=tools)
-        if job.text is None:
-            agent.continue_turn()
-        elif job.naive:
-            turn(session, model, tools, job.text, lambda _: job.answer)
-        else:
-            agent.run(job.text)
-    watcher.send(fault.points)
+    agent = agent_on(session, lambda _: job.answer, model=model, tools=tools)
+    agent.watch = lambda action: did.append(words(action))
+    if job.text is None:
+        agent.continue_turn()
+    elif job.naive:
+        naive.turn(session, model, tools, job.text, lambda _: job.answer)
+    else:
+        agent.run(job.text)
+
+
+def _in_world(world: World, fault: Fault, session: FaultySession, did: list[str]) -> None:
+    """The world's turn: begun if the file knows nothing of it, else gone on with."""
+    root = workspace_of(session.path)
+    model, tools = fault.model(world.model()), fault.tools([world.tool(root, fault.point)])
+    begun = any(record["type"] == "message" for record in session.records)
+    if not world.naive:
+        agent = agent_on(session, partial(world.answer, root), model=model, tools=tools)
+        agent.watch = lambda action: did.append(words(action))
+        _ = agent.continue_turn() if begun else agent.run(ASKED)
+    elif begun:
+        _carry_on(session, model, tools[0], did)
+    else:
+        naive.turn(session, model, tools, ASKED, lambda _: "y")
+
+
+def _carry_on(session: FaultySession, model: Model, tool: Tool, did: list[str]) -> None:
+    """The naive way back: an order without a receipt is carried out, then the turn goes on."""
+    for _ in range(3):  # the order, the answer, and a look that finds the end
+        for call in History.of(session.records).ledger.open:
+            naive.act(session, call, tool)
+            did.append(str(Move.ATTEMPT))
+        view = build_prompt_view(session.records)
+        if view[-1]["role"] == "assistant":
+            return
+        session.append(message_record(model(view, [tool.schema()]).message))
+        did.append(words(CallModel()))
+
+
+def words(action: Action) -> str:
+    """An action as the policy table calls it."""
+    match action:
+        case CallModel():
+            return "ask the model"
+        case Ask():
+            return str(Move.ASK)
+        case Attempt():
+            return str(Move.ATTEMPT)
+        case Settle():
+            return str(Move.SETTLE)
+        case LookUp():
+            return str(Move.LOOK_UP)
+        case AskVerdict():
+            return str(Move.VERDICT)
+        case Publish(_, result):
+            return f"{Move.PUBLISH} {result.get('status')}"
+    return type(action).__name__.lower()
