@@ -85,7 +85,7 @@ def test_scene_file_is_what_the_module_makes(name: str) -> None:
 
 def test_every_scene_file_has_a_scene() -> None:
     """data/scenes/ holds the scenes and nothing else."""
-    assert {p.name for p in scenes.FOLDER.iterdir()} == {f"{name}.jsonl" for name in NEXT}
+    assert {p.name for p in scenes.FOLDER.iterdir()} == {f"{n}.jsonl" for n in scenes.SCENES}
 
 
 def test_writing_the_scenes_again_changes_no_byte(

@@ -14,105 +14,49 @@ Rules that live here:
 3. ``stage`` never touches a session that exists: every demonstration has its own place.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from lai.course import logs
+from lai.course import effects
 from lai.course.logs import APPEND_LINE, SET_CONTENT
+from lai.course.scenery import ALL, FOLDER, Scene
+from lai.course.tables import Table
 from lai.storage import session_path
+from lai.tools import Tool
+from lai.workspace import workspace_tools
 
-__all__ = ["APPEND_LINE", "FOLDER", "SCENES", "SET_CONTENT", "Scene", "content", "stage"]
+__all__ = [
+    "APPEND_LINE",
+    "FOLDER",
+    "SCENES",
+    "SET_CONTENT",
+    "Scene",
+    "content",
+    "scene_table",
+    "scene_tools",
+    "stage",
+]
 
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "scenes"
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One crash scene. ``next`` says what ``decide`` answers to it, in words."""
-
-    name: str
-    title: str
-    shows: str
-    next: str
-    make: Callable[[], bytes]
-    world: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def file(self) -> Path:
-        """Where the scene lies in the course."""
-        return FOLDER / f"{self.name}.jsonl"
-
-
-_ALL = (
-    Scene(
-        "interrupted-write",
-        "A write that was running",
-        "The process died between `running` and the outcome. The file may or may not be there.",
-        "settle: the attempt becomes unknown; then write again, as a new attempt",
-        logs.whole(logs.interrupted_write),
-    ),
-    Scene(
-        "interrupted-command",
-        "A command that was running",
-        "The same place, another tool: a second run could append a second line.",
-        "settle: the attempt becomes unknown; then ask a person, never run it again unasked",
-        logs.whole(logs.interrupted_command),
-    ),
-    Scene(
-        "approved-never-started",
-        "A yes that was never used",
-        "The approval is on disk, `running` is not: nothing has happened yet.",
-        "ask: an approval of an earlier process is not used by this one",
-        logs.whole(logs.approved_never_started),
-    ),
-    Scene(
-        "terminal-without-receipt",
-        "An outcome without its receipt",
-        "The ledger holds the result; the process died before the model was told.",
-        "publish: the recorded result, without running anything",
-        logs.whole(logs.terminal_without_receipt),
-        (("recovery-demo.txt", "recovered"),),
-    ),
-    Scene(
-        "parallel-calls",
-        "Three calls, three fates",
-        "One message asked for three things: one is done, one was running, one never began.",
-        "publish: the first call's result; then settle the second, then ask about the third",
-        logs.whole(logs.parallel_calls),
-        (("report.txt", "all is well\n"),),
-    ),
-    Scene(
-        "torn-tail",
-        "Half a record at the end",
-        "Death came while `running` was being written, so the effect cannot have begun.",
-        "ask: the torn bytes are sealed where they stand, and the approval was never used",
-        logs.torn_tail,
-    ),
-    Scene(
-        "damaged-middle",
-        "A line nobody can read",
-        "Line 4 is damaged, all others load. It may have been any record.",
-        "ask: but no tool runs until a person has acknowledged the damage",
-        logs.damaged_middle,
-        (("recovery-demo.txt", "recovered"),),
-    ),
-    Scene(
-        "unknown-published",
-        "An honest ending",
-        "The turn is over and says plainly what nobody knows. A verdict may still come.",
-        "done: the turn has its final answer; the unknown stays on record",
-        logs.whole(logs.unknown_published),
-        (("audit.log", "sent\n"),),
-    ),
-)
-SCENES: MappingProxyType[str, Scene] = MappingProxyType({scene.name: scene for scene in _ALL})
+SCENES: MappingProxyType[str, Scene] = MappingProxyType({scene.name: scene for scene in ALL})
 
 
 def content(name: str) -> bytes:
     """The bytes of a scene's session file."""
     return _scene(name).make()
+
+
+def scene_tools(workspace: Path) -> tuple[Tool, ...]:
+    """The tools that the next process has: those of the workspace, ``pay`` and ``submit``."""
+    others = [make(workspace, lambda *_: None) for make in (effects.pay, effects.submit)]
+    return (*workspace_tools(workspace), *others)
+
+
+def scene_table() -> Table:
+    """A row for every scene, in the order of the policy: its name, what it shows, the answer."""
+    return Table(
+        {"scene": scene.name, "what it shows": scene.shows, "what happens next": scene.next}
+        for scene in SCENES.values()
+    )
 
 
 def stage(name: str, workspace: Path) -> Path:
@@ -141,7 +85,7 @@ def main() -> None:
     """Write every scene into data/scenes/ and say so."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for scene in SCENES.values():
-        scene.file.write_bytes(scene.make())
+        (FOLDER / scene.file.name).write_bytes(scene.make())
         print(f"{scene.file.name}: {scene.shows}")
 
 
