@@ -109,6 +109,22 @@ class Page:
             self.page.locator(".jp-OutputArea input[type=text]:not([disabled])").last.fill(evidence)
         button.click()
 
+    def choice(self, label: str) -> Any:
+        """The first button of that label, in view: cells far off the screen are not there."""
+        button = self.page.locator(f".jp-OutputArea button:text-is('{label}')").first
+        for place in range(0, 20_000, 700):
+            if button.count():
+                break
+            scroll = "place => document.querySelector('.jp-WindowedPanel-outer').scrollTo(0, place)"
+            self.page.evaluate(scroll, place)
+            self.page.wait_for_timeout(200)
+        button.scroll_into_view_if_needed()
+        return button
+
+    def press_first(self, label: str) -> None:
+        """Click the first button of that label."""
+        self.choice(label).click()
+
     def slider(self) -> Any:
         """The handle of the only slider, in view."""
         handle = self.page.locator(".jp-OutputArea .widget-slider .noUi-handle").last

@@ -112,3 +112,17 @@ def test_stop_ends_a_waiting_cell(browser: Any, address: str) -> None:
     page.wait()
     assert page.errors() == []
     page.close()
+
+
+def test_a_prediction_by_keyboard(browser: Any, address: str, shots: Path) -> None:
+    """In the self-test a prediction is made with Tab and space, revealed, and counted once."""
+    page = Page(browser, address, "99_self_test.ipynb")
+    page.run_all()
+    page.wait()
+    assert page.errors() == []
+    page.choice("ask: a person is asked: may it run?").focus()
+    page.page.keyboard.press("Space")
+    page.press_first("Reveal")
+    page.page.get_by_text("✓ right: ask").wait_for()
+    page.screenshot(shots / "self-test-Light.png")
+    page.close()
