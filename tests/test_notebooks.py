@@ -25,6 +25,7 @@ OFFLINE = ROOT / "tests" / "data" / "offline"
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 WIDGET = "application/vnd.jupyter.widget"
 PLACE = re.compile(r"(?<![\w./~])/(?:home|root|tmp|Users|work|var|opt|mnt)\b|\b[A-Z]:\\")
+BLOCKING = ("input", "time.sleep", "sleep", "asyncio.run")
 Outputs = dict[str, list[tuple[str, ...]]]
 
 
@@ -57,6 +58,13 @@ def redefinitions(source: str) -> list[str]:
 
 def code(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def blocking(source: str) -> list[str]:
+    """Calls that keep the kernel from serving clicks, or need somebody at a prompt."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+    calls = [n for n in ast.walk(compile(source, "cell", "exec", flags)) if isinstance(n, ast.Call)]
+    return [found for call in calls if (found := ast.unparse(call.func)) in BLOCKING]
 
 
 def outputs(notebook: NotebookNode) -> Outputs:
@@ -98,6 +106,7 @@ def flaws(notebook: NotebookNode) -> list[str]:
         ("warning", any(o.get("name") == "stderr" for c in cells for o in c.outputs)),
         ("redefinition", any(redefinitions(c.source) for c in cells)),
         ("varies without assert", any(_unchecked(c) for c in cells)),
+        ("a cell that blocks", any(blocking(c.source) for c in cells)),
         ("picture without words", any(_wordless(o) for c in cells for o in c.outputs)),
     ]
     return [name for name, wrong in found if wrong]
@@ -187,17 +196,32 @@ def test_links_and_pictures_are_local(path: Path) -> None:
     assert "<img" not in text
 
 
+@pytest.mark.parametrize(
+    ("name", "flaw"),
+    [
+        ("K8-01", "a cell that blocks"),
+        ("K8-02", "a cell that blocks"),
+        ("K8-03", "a cell that blocks"),
+        ("K8-09", "counts"),
+    ],
+)
+def test_reported_notebooks_are_found_out(name: str, flaw: str) -> None:
+    """K8: a loop that waits for a click, input(), asyncio.run, cells run in another order."""
+    case = nbformat.read(ROOT / f"tests/data/cases/{name}.ipynb", as_version=4)
+    assert flaw in flaws(case)
+
+
 def test_a_careless_notebook_is_found_out() -> None:
     """Each rule for a committed notebook fails on a notebook that breaks it (case K8-08)."""
     case = nbformat.read(ROOT / "tests/data/cases/K8-08.ipynb", as_version=4)
     case.cells.append(new_code_cell("\n" * 21 + "def decide(): ...", metadata={"tags": ["varies"]}))
     case.cells[-1].outputs = [new_output("stream", name="stderr", text="careful")]
-    case.cells += [new_code_cell("1/0", id=case.cells[0].id) for _ in range(25)]
+    case.cells += [new_code_cell("input()", id=case.cells[0].id) for _ in range(25)]
     picture = {"image/png": "", "text/plain": "<Figure size 640x480 with 1 Axes>"}
     case.cells[-1].outputs = [
         new_output("error", ename="E", evalue="", traceback=[]),
         new_output("display_data", picture),
     ]
     found = flaws(case)
-    assert len(found) == 13
+    assert len(found) == 14
     assert (redefinitions("Session = 3"), redefinitions("path = 3")) == (["Session"], [])
