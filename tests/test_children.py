@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lai import (
-    Session,
-    session_path,
-)
-from lai.course import tables
+from lai import Session, pending_tool_calls, session_path, workspace_tools
+from lai.calls import Pairing
+from lai.course import naive, tables
 from lai.course.child import run_child
 from lai.course.place import workspace_of
+from lai.tools import find
 
 WRITE = "请把 recovery-demo.txt 的完整内容设置为 recovered"
 COMMAND = "append a line to the audit log"
@@ -72,6 +71,46 @@ def test_the_naive_agent_leaves_no_trace(tmp_path: Path) -> None:
     ended = run_child(path, COMMAND, at="after effect of run_bash", naive=True)
     assert (ended.returncode, sent(path), statuses(path)) == (-9, 1, [])
     assert tables.steps(Session.read(path).records) == ["user", "assistant"]
+
+
+def test_the_naive_agent_is_told_what_to_begin(tmp_path: Path) -> None:
+    """Without a text a naive agent has nothing to begin: no session is made, none is changed."""
+    path = session_path(tmp_path)
+    with pytest.raises(ValueError, match="give it a text"):
+        run_child(path, naive=True)
+    assert list(tmp_path.iterdir()) == []
+    run_child(path, COMMAND, at="after effect of run_bash")  # the real agent would go on here
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="give it a text"):
+        run_child(path, naive=True)
+    assert (path.read_bytes(), sent(path)) == (before, 1)
+
+
+def test_each_run_of_the_naive_agent_has_a_name(tmp_path: Path) -> None:
+    """The same order is carried out three times: three lines, and an artifact for each run."""
+    path = session_path(tmp_path)
+    run_child(path, COMMAND, at="before effect of run_bash", naive=True)
+    bash = find(workspace_tools(tmp_path), "run_bash")
+    assert bash
+    with Session.open(path) as session:
+        (call,) = Pairing().calls(session.records[-1], 2)
+        for _ in range(3):
+            naive.act(session, call, bash)
+    artifacts = list((tmp_path / ".agent_state" / "artifacts").glob("*.log"))
+    assert (sent(path), len(artifacts)) == (3, 3)
+
+
+def test_the_naive_way_back(tmp_path: Path) -> None:
+    """An order without a receipt is carried out once more, under another name, and answered."""
+    path = session_path(tmp_path)
+    assert run_child(path, at="after effect of run_bash", world="naive").returncode == -9
+    ended = run_child(path, world="naive")
+    assert (ended.returncode, ended.did) == (0, ("attempt", "ask the model"))
+    assert (tmp_path / "runs.log").read_text("utf-8").split() == ["run_1", "run_2"]
+    assert sent(path) == 2
+    assert pending_tool_calls(Session.read(path).records) == []
+    assert run_child(path, world="naive").did == ()  # the turn is over: nothing is left to do
+    assert sent(path) == 2
 
 
 def test_the_naive_agent_works_while_nothing_dies(tmp_path: Path) -> None:

@@ -23,16 +23,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from lai.actions import Action, Ask, AskVerdict, Attempt, CallModel, LookUp, Publish, Settle
-from lai.context import build_prompt_view
 from lai.course import naive
-from lai.course.place import agent_on, workspace_of
-from lai.course.worlds import ASKED, WORLDS, World
+from lai.course.place import agent_on, ids, workspace_of
+from lai.course.worlds import ASKED, WORLDS, World, next_start
 from lai.faults import Fault, FaultySession, kill
-from lai.history import History
-from lai.models import Model, offline_model
-from lai.records import message_record
+from lai.models import offline_model
 from lai.recovery import Move
-from lai.tools import Tool
 from lai.workspace import workspace_tools
 
 Point = str | tuple[str, int] | int
@@ -85,8 +81,10 @@ def run_child(
     lets it live. ``answer`` is given to every question, None for "not now"; a verdict is
     none of ``y`` and ``n``. ``naive`` runs the agent that keeps no ledger; it can only begin.
     ``world`` names one of ``WORLDS``, which brings text, model, tool and person; its turn
-    is begun, or gone on with.
+    is begun, or gone on with. Raises ValueError for a naive agent that is told nothing.
     """
+    if naive and text is None:
+        raise ValueError("the naive agent can only begin: give it a text")
     ours, theirs = _CONTEXT.Pipe(duplex=False)
     job = _Job(path, text, at, answer, naive, world)
     process = _CONTEXT.Process(target=_run, args=(job, theirs))
@@ -145,7 +143,7 @@ def _in_workspace(job: _Job, fault: Fault, session: FaultySession, did: list[str
     if job.text is None:
         agent.continue_turn()
     elif job.naive:
-        naive.turn(session, model, tools, job.text, lambda _: job.answer)
+        naive.turn(session, model, tools, job.text, lambda _: job.answer, new_id=ids(session))
     else:
         agent.run(job.text)
 
@@ -160,22 +158,11 @@ def _in_world(world: World, fault: Fault, session: FaultySession, did: list[str]
         agent.watch = lambda action: did.append(words(action))
         _ = agent.continue_turn() if begun else agent.run(ASKED)
     elif begun:
-        _carry_on(session, model, tools[0], did)
+        done = naive.carry_on(session, model, tools[0], partial(next_start, root))
+        did.extend(map(words, done))
     else:
-        naive.turn(session, model, tools, ASKED, lambda _: "y")
-
-
-def _carry_on(session: FaultySession, model: Model, tool: Tool, did: list[str]) -> None:
-    """The naive way back: an order without a receipt is carried out, then the turn goes on."""
-    for _ in range(3):  # the order, the answer, and a look that finds the end
-        for call in History.of(session.records).ledger.open:
-            naive.act(session, call, tool)
-            did.append(str(Move.ATTEMPT))
-        view = build_prompt_view(session.records)
-        if view[-1]["role"] == "assistant":
-            return
-        session.append(message_record(model(view, [tool.schema()]).message))
-        did.append(words(CallModel()))
+        names = partial(next_start, root)
+        naive.turn(session, model, tools, ASKED, lambda _: "y", new_id=names)
 
 
 def words(action: Action) -> str:

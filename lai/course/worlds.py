@@ -54,8 +54,6 @@ class World:
         tool = self.make(root, point)
 
         def run(arguments: JSON, attempt: Run) -> JSON:
-            if self.naive:  # it names no attempts, and a command needs a name for its output
-                attempt = replace(attempt, execution_id=f"run_{len(starts(root)) + 1}")
             with (root / STARTS).open("a", encoding="utf-8") as file:
                 file.write(f"{attempt.execution_id or '-'}\n")
             return tool.run(arguments, attempt)
@@ -79,6 +77,11 @@ def starts(root: Path) -> list[str]:
     """The attempt of each start of the tool, in order."""
     file = root / STARTS
     return file.read_text(encoding="utf-8").split() if file.exists() else []
+
+
+def next_start(root: Path, prefix: str) -> str:
+    """A name for the next start of the tool; each start that happened makes it another one."""
+    return f"{prefix}_{len(starts(root)) + 1}"
 
 
 def _changed(root: Path) -> int:
