@@ -100,13 +100,20 @@ _CANONICAL = json.JSONEncoder(
 )
 
 
+def canonical(value: JSON) -> bytes:
+    """The canonical form: sorted keys, no spaces, non-ASCII as it is, UTF-8.
+
+    Raises ValueError for NaN and for a lone surrogate, which have no such form.
+    """
+    return _CANONICAL.encode(value).encode("utf-8")
+
+
 def arguments_sha256(arguments: JSON) -> str:
     """SHA-256, in hex, of the canonical form of tool arguments (reliability article, section 3.1).
 
-    Sorted keys, no spaces, non-ASCII as it is, UTF-8. Raises ValueError for NaN and for a
-    lone surrogate, which have no such form.
+    Raises ValueError where :func:`canonical` does.
     """
-    return hashlib.sha256(_CANONICAL.encode(arguments).encode("utf-8")).hexdigest()
+    return hashlib.sha256(canonical(arguments)).hexdigest()
 
 
 def parse_arguments(text: str) -> JSON:

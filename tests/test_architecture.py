@@ -21,10 +21,21 @@ ORDER = """
     storage logfile session report journal outcome offline models paths artifacts completion
     executor agent faults processes traces output replace shell workspace
     __init__ selfcheck voice window chat __main__
+    operations.records operations.answers operations.policy operations.changes
+    operations.references operations.databases operations.schema operations.shelf
+    operations.store operations.outbox operations.work operations.patience operations.review
+    operations.client operations.tools operations
+    operations.service operations.service.profiles operations.service.mishaps
+    operations.service.jobs operations.service.reports operations.service.arrivals
+    operations.service.disturbance operations.service.provider operations.service.application
+    operations.service.transport operations.service.running operations.service.__main__
+    operations.worker
 """.split()
 PURE = """
     records tokens usage budget bounds calls wire executions ledger context history tools receipts
     actions spending compaction summary recovery approval extract lines replies prepared
+    operations.records operations.answers operations.policy operations.changes
+    operations.service.profiles operations.service.mishaps
 """.split()
 # What a pure module may use: nothing here reaches a file, process, clock or random source.
 HARMLESS = """
@@ -39,7 +50,11 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def core() -> dict[str, str]:
     """The sources of the library, without the course."""
-    return {path.stem: path.read_text("utf-8") for path in sorted(LAI.glob("*.py"))}
+    found = {path.stem: path.read_text("utf-8") for path in sorted(LAI.glob("*.py"))}
+    for path in sorted((LAI / "operations").rglob("*.py")):
+        name = ".".join(path.relative_to(LAI).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = path.read_text("utf-8")
+    return found
 
 
 def everything() -> dict[str, str]:

@@ -60,7 +60,7 @@ def test_every_dependency_has_one_fitting_pin(python: str) -> None:
             pins.setdefault(canonicalize_name(pin.name), []).append(version)
     assert all(len(versions) == 1 for versions in pins.values())
     project = PYPROJECT["project"]
-    for line in project["dependencies"] + project["optional-dependencies"]["test"]:
+    for line in sum(project["optional-dependencies"].values(), project["dependencies"]):
         need = Requirement(line)
         assert need.specifier.contains(pins[canonicalize_name(need.name)][0]), need
 
