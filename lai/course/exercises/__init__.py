@@ -18,6 +18,7 @@ from lai.course.exercises import (
     x04_3b_may_follow,
     x04_3c_standing,
     x04_4_base,
+    x04_5_step,
 )
 from lai.course.exercises.model import Exercise
 from lai.records import LaiError
@@ -35,6 +36,7 @@ _MODULES = (
     x04_3b_may_follow,
     x04_3c_standing,
     x04_4_base,
+    x04_5_step,
 )
 EXERCISES: MappingProxyType[str, Exercise] = MappingProxyType(
     {module.EXERCISE.number: module.EXERCISE for module in _MODULES}
