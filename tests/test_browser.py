@@ -50,6 +50,7 @@ WALKS = [
     ("03_2_tools_and_approval", "Light", ["Approve"] * 2, "You: approved (", 2),
     ("03_2_tools_and_approval", "Dark", ["Reject"] * 2, "You: rejected (", 2),
     ("04_2_ledger", "Dark", ["Approve"] * 4, "You: approved (", 4),
+    ("04_2_ledger", "Light", ["Reject"] * 4, "You: rejected (", 4),
     ("04_4_promises_and_limits", "Light", ["Leave it unknown"], "You: left unknown (", 1),
 ]
 
