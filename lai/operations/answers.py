@@ -90,6 +90,9 @@ _NAMES = ("idempotency_key", "input_sha256", "job_id")  # what an answer is abou
 
 def read_reply(operation: Operation, reply: Reply) -> Answer:
     """What ``reply`` says about ``operation``."""
+    version = reply.headers.get("api-version", operation.tool_version)
+    if version != operation.tool_version:  # its words may mean something else by now
+        return Answer(Remote.MISMATCH, f"the service now speaks {version}")
     match reply.status:
         case 200 | 201 | 202:
             return _read_job(operation, reply)
@@ -109,8 +112,6 @@ def _read_job(operation: Operation, reply: Reply) -> Answer:
     job = _json(reply)
     if job is None:
         return Answer(Remote.NO_ANSWER, f"HTTP {reply.status} with a body that is no JSON object")
-    if version := _other_version(operation, reply):
-        return Answer(Remote.MISMATCH, f"the service now speaks {version}")
     unnamed = [name for name in _NAMES if not (job.get(name) and isinstance(job[name], str))]
     if unnamed:
         return Answer(Remote.NO_ANSWER, f"an answer that does not say its {', '.join(unnamed)}")
@@ -172,11 +173,6 @@ def _refusal(reply: Reply) -> Answer:
 
 def _code(reply: Reply) -> Any:
     return (_json(reply) or {}).get("code")
-
-
-def _other_version(operation: Operation, reply: Reply) -> str:
-    version = reply.headers.get("api-version", operation.tool_version)
-    return "" if version == operation.tool_version else version
 
 
 def _retry_after(reply: Reply) -> float | None:

@@ -5,8 +5,8 @@ disk; a writing transaction begins as one (``BEGIN IMMEDIATE``), so that none fi
 its end that it cannot write. It must stay on one host: its locks and its clock are the
 host's. PostgreSQL: READ COMMITTED, where a condition is checked again on the newest row.
 
-A connection that breaks in COMMIT leaves the outcome open, as a timeout does anywhere.
-``write`` then reads back whether the change is there, and only if it is not does it again.
+A connection that breaks in COMMIT leaves the outcome open, as a timeout does anywhere. The
+work is then done again, and finds its own traces if it was done before.
 
 It does not know what is stored.
 """
@@ -96,29 +96,23 @@ class Database:
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What ``work`` finds; again, if the connection breaks."""
-        return self._while_it_is_there(lambda: self._read_once(work))
 
-    def _read_once(self, work: Callable[[Connection], T]) -> T:
-        with self._engine.connect().execution_options(reading=True) as connection:
-            return work(connection)
+        def reading() -> T:
+            with self._engine.connect().execution_options(reading=True) as connection:
+                return work(connection)
 
-    def write(
-        self,
-        work: Callable[[Connection], T],
-        committed: Callable[[Connection], bool] = lambda _: False,
-    ) -> T:
-        """Do ``work`` in one transaction; ``committed`` finds out whether it is there.
+        return self._while_it_is_there(reading)
 
-        Without ``committed``, ``work`` must be harmless to do again.
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do ``work`` in one transaction.
+
+        It is done again if the connection breaks, so it must find out by itself that it was
+        done before: the broken connection may have committed it, or may be about to.
         """
-        values: list[T] = []
 
         def writing() -> T:
-            if len(values) and self._read_once(committed):
-                return values[-1]  # it was done; only the answer had been lost
             with self._engine.begin() as connection:
-                values.append(work(connection))
-            return values[-1]
+                return work(connection)
 
         return self._while_it_is_there(writing)
 

@@ -65,39 +65,37 @@ class Who(StrEnum):
 
 _OWNER, _PERSON = frozenset({Who.OWNER}), frozenset({Who.PERSON})
 _BOTH = _OWNER | _PERSON
+_EDGES: dict[State, dict[State, frozenset[Who]]] = {
+    State.PLANNED: {
+        State.PLANNED: _OWNER,  # not yet: the service could not be reached
+        State.PENDING: _OWNER,
+        State.CANCELLED: _BOTH,
+        State.REVIEW_REQUIRED: _OWNER,
+    },
+    State.PENDING: {
+        State.PLANNED: _OWNER,  # only where the transport proves that no byte left
+        State.UNKNOWN: _OWNER,
+        State.SUCCEEDED: _OWNER,
+        State.REJECTED: _OWNER,
+        State.REVIEW_REQUIRED: _OWNER,
+    },
+    State.UNKNOWN: {
+        State.UNKNOWN: _OWNER,
+        State.SUCCEEDED: _OWNER,
+        State.REJECTED: _OWNER,
+        State.REVIEW_REQUIRED: _OWNER,
+    },
+    State.REVIEW_REQUIRED: {
+        State.PLANNED: _PERSON,  # send again, with the risk shown; the key stays
+        State.UNKNOWN: _PERSON,  # keep asking
+        State.SUCCEEDED: _PERSON,
+        State.REJECTED: _PERSON,
+        State.ABANDONED: _PERSON,
+    },
+}
 MAY_FOLLOW: Mapping[State, Mapping[State, frozenset[Who]]] = MappingProxyType(
-    {
-        State.PLANNED: {
-            State.PLANNED: _OWNER,  # not yet: the service could not be reached
-            State.PENDING: _OWNER,
-            State.CANCELLED: _BOTH,
-            State.REVIEW_REQUIRED: _OWNER,
-        },
-        State.PENDING: {
-            State.PLANNED: _OWNER,  # only where the transport proves that no byte left
-            State.UNKNOWN: _OWNER,
-            State.SUCCEEDED: _OWNER,
-            State.REJECTED: _OWNER,
-            State.REVIEW_REQUIRED: _OWNER,
-        },
-        State.UNKNOWN: {
-            State.UNKNOWN: _OWNER,
-            State.SUCCEEDED: _OWNER,
-            State.REJECTED: _OWNER,
-            State.REVIEW_REQUIRED: _OWNER,
-        },
-        State.REVIEW_REQUIRED: {
-            State.PLANNED: _PERSON,  # send again, with the risk shown; the key stays
-            State.UNKNOWN: _PERSON,  # keep asking
-            State.SUCCEEDED: _PERSON,
-            State.REJECTED: _PERSON,
-            State.ABANDONED: _PERSON,
-        },
-        **{state: {} for state in TERMINAL},
-    }
+    {state: MappingProxyType(_EDGES.get(state, {})) for state in State}
 )
-
-
 # The mark ``resume_action``: what whoever finds the record has to do. It does nothing by itself.
 RESUME: Mapping[State, str | None] = MappingProxyType(
     {

@@ -16,15 +16,16 @@ Rules that live here and nowhere else:
 Several machines share the folder, or each sees only what it stored itself.
 """
 
+import errno
 import hashlib
-import json
 import os
 import re
 import secrets
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from lai.calls import canonical
+from lai.calls import ArgumentsError, canonical, parse_arguments
 from lai.operations.records import OperationError
 from lai.records import JSON
 
@@ -55,7 +56,7 @@ class References:
         sha256 = hashlib.sha256(data).hexdigest()
         ref = f"{kind}/{sha256}.json"
         path = self._path(ref)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        changed = [path.parent, *_make(path.parent)]
         hidden = path.with_name(f".{secrets.token_hex(8)}.tmp")
         descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -67,20 +68,23 @@ class References:
         except BaseException:
             hidden.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
+        for folder in changed:
+            _sync(folder)
         return Reference(ref, sha256)
 
     def get(self, ref: str, sha256: str) -> JSON:
         """What is stored there; raises :class:`Unreadable` if its hash is another one."""
         path = self._path(ref)
         try:
-            data = path.read_bytes()
+            data = _read(path)
         except OSError as error:
             raise Unreadable(f"{ref}: {error.strerror}") from error
         if hashlib.sha256(data).hexdigest() != sha256:
             raise Unreadable(f"{ref}: its content is not what was stored (another SHA-256)")
-        value: JSON = json.loads(data)
-        return value
+        try:
+            return parse_arguments(data.decode())
+        except (ArgumentsError, ValueError) as error:
+            raise Unreadable(f"{ref}: no JSON object") from error
 
     def _path(self, ref: str) -> Path:
         if not _REF.fullmatch(ref):
@@ -88,10 +92,27 @@ class References:
         return self.folder / ref
 
 
+def _read(path: Path) -> bytes:
+    """The bytes of a plain file; no link is followed, and no pipe waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read()
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a folder for its owner alone, those above it too; the folders that were changed."""
+    if folder.is_dir():
+        return []
+    changed = [*_make(folder.parent), folder.parent]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return changed
+
+
 def _sync(folder: Path) -> None:
-    for place in (folder, folder.parent):  # the folder may be new itself
-        descriptor = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -189,6 +189,8 @@ class Store(Shelf):
         def write(connection: Connection) -> None:
             changed = update(operations).where(unchanged, mine)
             if connection.execute(changed, values).rowcount != 1:
+                if connection.scalar(ours):
+                    return  # done before; it was the answer that got lost
                 raise ClaimLost(f"{before.operation_id} was claimed or changed by somebody else")
             self._log(connection, change_id, after, said)
             if to in TOLD:
@@ -198,8 +200,8 @@ class Store(Shelf):
             if effect:
                 effect(connection)
 
-        there = select(exists().where(events.c.change_id == change_id))
-        self.database.write(write, lambda connection: bool(connection.scalar(there)))
+        ours = select(exists().where(events.c.change_id == change_id))
+        self.database.write(write)
         return after
 
     def note(self, about: Operation, said: Said) -> None:
