@@ -3,6 +3,7 @@
     python run.py lab                open the notebooks in JupyterLab
     python run.py test [ARGS]        run the tests; ARGS go to pytest
     python run.py notebooks [NAMES]  run the notebooks, or those named, without a browser
+    python run.py proof [NAMES]      the long proofs; their results go to .proof/
     python run.py doctor             check this machine and say what to do about it
     python run.py lai [ARGS]         the agent in the terminal; the same as python -m lai
     python run.py COMMAND ...        run any command in the environment
@@ -45,6 +46,7 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 STAMP = ENV / "lai-installed"
 NAMED = {
     "test": ["-m", "pytest"],
+    "proof": [str(Path("tests", "proof.py"))],
     "notebooks": ["-m", "lai.course.run_notebooks"],
     # By path, and -P keeps its folder off sys.path: it must start where `import lai` fails.
     "doctor": ["-P", str(Path("lai", "course", "doctor.py"))],
