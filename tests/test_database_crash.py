@@ -145,6 +145,27 @@ def test_a_change_whose_answer_is_lost_is_made_once(
         assert [len(rows) for rows in found.values()] == [1, 1]
 
 
+@pytest.mark.parametrize(("moment", "times"), [("before", 2), ("after", 1)])
+def test_what_is_found_committed_is_not_done_again(
+    postgres: Server, url_of_server: str, moment: str, times: int
+) -> None:
+    """``write`` returns what its work found, and does it twice only where nothing is there."""
+    query(url_of_server, "CREATE TABLE witness (word VARCHAR)")
+    with Store(url_of_server) as store:
+        tried: list[int] = []
+
+        def work(connection: Connection) -> int:
+            tried.append(len(tried))
+            connection.execute(text("INSERT INTO witness VALUES ('书')"))
+            return tried[-1]
+
+        there = text("SELECT count(*) FROM witness")
+        lose(store, moment, cut(postgres))
+        found = store.database.write(work, lambda c: bool(c.scalar(there)))
+        assert (found, len(tried)) == (times - 1, times)
+    assert dump(url_of_server, "witness") == {"witness": [("书",)]}
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_whatever_loses_its_answer_is_there_once(
     postgres: Server, url_of_server: str, moment: str

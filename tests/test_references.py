@@ -30,6 +30,7 @@ HOSTILE = """
 """.split()
 HOSTILE += ["", "\0", "inputs/x\0.json", "inputs/x.json\n", "inputs/x .json", "\ninputs/x.json"]
 HERE = Path(__file__).parents[1]
+NEARLY = ["x", ".hidden.json", "-x.json", "x.json\n", "x .json", "书.json"]  # they are there
 CHILD = """
 import os, signal, sys
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_what_is_no_object_is_refused(kept: References, data: bytes) -> None:
 def test_a_hostile_reference_reads_nothing(kept: References, ref: str) -> None:
     """What does not name one file in one of the two folders is refused, its hash being right."""
     kept.put("inputs", VALUE)
-    for place in ("secret.json", "inputs/x", "inputs/.hidden.json", "inputs/-x.json"):
+    for place in ("secret.json", *(f"inputs/{name}" for name in NEARLY)):
         (kept.folder / place).write_bytes(BYTES)
     (kept.folder.parent / "secret.json").write_bytes(BYTES)
     with pytest.raises(Unreadable):

@@ -4,7 +4,9 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from postgres import dump, query
@@ -139,6 +141,28 @@ def test_another_version_is_left_alone(store: Store, url: str) -> None:
     query(url, "UPDATE operations SET schema_version = 2")
     with pytest.raises(OperationError, match="schema version 2"):
         store.get("op-书")
+
+
+def test_a_new_database_that_somebody_writes_to_is_waited_for(tmp_path: Path) -> None:
+    """Two programs come first: SQLite does not wait to switch to WAL by itself, so the store does."""
+    with closing(sqlite3.connect(tmp_path / "file", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opened: list[object] = []
+        thread = Thread(target=lambda: opened.append(try_to_open(f"sqlite:///{tmp_path}/file")))
+        thread.start()
+        thread.join(0.3)  # who does not wait has failed by then
+        other.execute("COMMIT")
+        thread.join()
+    assert opened == ["opened"]
+
+
+def try_to_open(url: str) -> str:
+    """Open a store and close it; what came of it."""
+    try:
+        Store(url).database.close()
+    except Exception as error:  # noqa: BLE001 (the test shows it)
+        return repr(error)
+    return "opened"
 
 
 def test_a_store_that_refuses_closes_its_connections(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
 
 from lai.approval import visible
 from lai.operations.client import Client
@@ -57,11 +58,12 @@ def main(arguments: list[str] | None = None) -> int:
                     _resolve(store, options)
                 case _:
                     _run(store, options)
-    except (LaiError, OSError) as error:
-        print(f"lai.operations: {visible(' '.join(str(error).split()))}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader went away; there is nobody left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (LaiError, OSError, DBAPIError) as error:
+        told = f"the database refuses: {error.orig}" if isinstance(error, DBAPIError) else error
+        print(f"lai.operations: {visible(' '.join(str(told).split()))}", file=sys.stderr)
+        return 2
     return 0
 
 
