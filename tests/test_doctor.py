@@ -37,6 +37,8 @@ def refuse(_: Path) -> None:
         (doctor.packages(["pandas>=3"], {"pandas": "2.2"}.get), "FAIL", "pandas is 2.2 (needs >=3"),
         (doctor.packages(["pandas>=3"], {}.get), "FAIL", "pandas is missing"),
         (doctor.packages([], {}.get), "FAIL", "delete the folder .venv"),
+        (doctor.packages(EXTRAS, {"pandas": "3.0"}.get), "FAIL", "pytest is missing"),
+        (doctor.packages(EXTRAS[:2], {"pandas": "3.0"}.get), "ok", "all 1 are installed"),
         (doctor.ipykernel("7.3.0"), "FAIL", "7.4 up to 8 is needed"),
         (doctor.ipykernel(None), "FAIL", "ipykernel missing"),
         (doctor.imported("elsewhere/lai/__init__.py", ROOT), "FAIL", "gives: elsewhere"),
@@ -70,6 +72,10 @@ def test_doctor_never_shows_the_key() -> None:
     shown = str(doctor.model({"OPENAI_API_KEY": "sk-secret"}))
     assert "live" in shown
     assert "secret" not in shown
+
+
+# One package for everybody, one of an extra that nobody must have, one of the tests' extra.
+EXTRAS = ["pandas>=3", "smolagents; extra == 'compare'", "pytest; extra == 'test'"]
 
 
 @pytest.mark.parametrize("what", doctor.TRIALS, ids=lambda trial: trial[0])
