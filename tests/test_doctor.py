@@ -7,6 +7,8 @@ import pytest
 from lai.course import doctor, run_notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
+# One package for everybody, one of an extra that nobody must have, one of the tests' extra.
+EXTRAS = ["pandas>=3", "smolagents; extra == 'compare'", "pytest; extra == 'test'"]
 
 
 def test_notebooks_run_in_a_clean_copy(tmp_path: Path) -> None:
@@ -72,10 +74,6 @@ def test_doctor_never_shows_the_key() -> None:
     shown = str(doctor.model({"OPENAI_API_KEY": "sk-secret"}))
     assert "live" in shown
     assert "secret" not in shown
-
-
-# One package for everybody, one of an extra that nobody must have, one of the tests' extra.
-EXTRAS = ["pandas>=3", "smolagents; extra == 'compare'", "pytest; extra == 'test'"]
 
 
 @pytest.mark.parametrize("what", doctor.TRIALS, ids=lambda trial: trial[0])

@@ -193,3 +193,22 @@ def test_terminal_escapes_in_names_are_shown(tmp_path: Path) -> None:
     for command in (["list"], ["show", "op-\x1b[2J"]):
         code, told, _ = run(tmp_path, *command)
         assert (code, "\x1b" in told) == (0, False)
+
+
+def test_a_report_is_ordered_and_found_from_the_command_line(
+    tmp_path: Path, service: Service
+) -> None:
+    """As README says it: the order is unknown, and a worker finds out without a second one."""
+    service.plan_mishaps([{"mishap": "R15"}])
+    order = ("--service", service.url, "create-report", "测试报告", "通过 3 项")
+    code, told, _ = run(tmp_path, *order)
+    assert (code, bool(re.search(r"op-\w+  unknown +attempt 1", told))) == (0, True)
+    with Store(url(tmp_path)) as store:
+        (known,) = store.all()
+    until(
+        lambda: (
+            run(tmp_path, "--service", service.url, "--once") and states(tmp_path) != {known.state}
+        )
+    )
+    assert states(tmp_path) == {State.SUCCEEDED}
+    assert [call["method"] for call in service.calls()] == ["POST", "GET"]

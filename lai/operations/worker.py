@@ -1,6 +1,7 @@
 """Recover operations until told to stop, and look at those that wait for a person.
 
     python -m lai.operations.worker --database URL --service URL          until Ctrl-C
+    python -m lai.operations.worker --database URL --service URL create-report TITLE [LINE …]
     python -m lai.operations.worker --database URL list
     python -m lai.operations.worker --database URL show ID
     python -m lai.operations.worker --database URL resolve ID --outcome … --evidence …
@@ -20,6 +21,9 @@ import socket
 import sys
 import threading
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -32,12 +36,14 @@ from lai.operations.references import References
 from lai.operations.review import RISK, Decision, Outcome, question, resolve
 from lai.operations.service.profiles import PROFILES, contract
 from lai.operations.store import ClaimLost, Store
+from lai.operations.tools import CREATE
 from lai.operations.work import LEASE, Worker
 from lai.records import LaiError
 
 IDLE = 0.2  # seconds between two looks at a database in which nothing is due
 COMMANDS = {
     "run": "recover what is due until told to stop (what it does without a command)",
+    "create-report": "have a report made: store the intent, send once, say what is known",
     "list": "all operations, those that wait for a person first",
     "show": "one operation: its record, and all that was heard about it",
     "resolve": "record what a person decided about an operation",
@@ -56,6 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
                     _show(store, store.get(options.id))
                 case "resolve":
                     _resolve(store, options)
+                case "create-report":
+                    _create(store, options)
                 case _:
                     _run(store, options)
     except BrokenPipeError:  # the reader went away; there is nobody left to tell
@@ -88,25 +96,36 @@ def recover(worker: Worker, stop: threading.Event, *, once: bool = False) -> int
     return done
 
 
-def _run(store: Store, options: argparse.Namespace) -> None:
+@contextmanager
+def _worker(store: Store, options: argparse.Namespace) -> Iterator[Worker]:
     if not options.service:
         raise OperationError("name the service to ask: --service http://127.0.0.1:PORT")
-    owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
     with Client(options.service) as client:
-        worker = Worker(
+        yield Worker(
             store=store,
             references=_references(options),
             service=client,
             contract=contract(PROFILES[options.profile]),
-            owner=owner,
+            owner=f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}",
             lease=options.lease,
         )
+
+
+def _run(store: Store, options: argparse.Namespace) -> None:
+    with _worker(store, options) as worker:
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        print(f"{owner} is at work; Ctrl-C ends it after the step it is at", flush=True)
+        print(f"{worker.owner} is at work; Ctrl-C ends it after the step it is at", flush=True)
         done = recover(worker, stop, once=options.once)
-    print(f"{owner} stops after {done} step(s)", flush=True)
+        print(f"{worker.owner} stops after {done} step(s)", flush=True)
+
+
+def _create(store: Store, options: argparse.Namespace) -> None:
+    name, body = f"op-{uuid.uuid4().hex[:12]}", {"title": options.title, "lines": options.lines}
+    with _worker(store, options) as worker:
+        worker.plan(name, body, run_id="command-line", tool_name=CREATE)
+        print(visible(f"{name}  {_short(worker.work_on(name))}"))
 
 
 def _list(store: Store) -> None:
@@ -175,6 +194,8 @@ def _parser() -> argparse.ArgumentParser:
     made = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
     for name in ("show", "resolve"):
         made[name].add_argument("id", metavar="ID")
+    made["create-report"].add_argument("title", metavar="TITLE")
+    made["create-report"].add_argument("lines", metavar="LINE", nargs="*")
     made["resolve"].add_argument("--outcome", required=True, choices=[str(o) for o in Outcome])
     made["resolve"].add_argument("--evidence", required=True, help="what was seen, and where")
     made["resolve"].add_argument("--by", default=getpass.getuser(), help="who says so")

@@ -1,7 +1,7 @@
 """The report service as a process of its own, on loopback: a real thing to call.
 
     python -m lai.operations.service [--port N] [--database FILE] [--profile NAME]
-                                     [--work SECONDS] [--late SECONDS]
+                                     [--work SECONDS] [--late SECONDS] [--mishap NAME]
 
 It prints one line with its address when it accepts requests. ``running.running`` starts it
 for a test or a notebook; what it answers is in ``application``.
@@ -97,6 +97,8 @@ def main(arguments: list[str] | None = None) -> int:
         profile = _profile(options)
         listening = socket.create_server((LOOPBACK, options.port))
         provider = Provider(options.database, profile, time.time, late=options.late)
+        if options.mishap:
+            provider.plan_mishaps([{"mishap": options.mishap}])
     except (OperationError, OSError, OverflowError, sqlite3.Error) as error:
         print(f"the service cannot start: {error}", file=sys.stderr)
         return 2
@@ -128,11 +130,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", default="standard", metavar="NAME", help=_PROFILES)
     parser.add_argument("--work", type=float, metavar="SECONDS", help="how long a job takes")
     parser.add_argument("--late", type=float, default=1.0, metavar="SECONDS", help="of an answer")
+    parser.add_argument("--mishap", help=_MISHAPS, metavar="NAME", default="")
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
     return parser
 
 
 _SUMMARY = "A report service on loopback, to lose answers with."
+_MISHAPS = "what befalls the next request: R1 loses the answer, R2 … R18 (see mishaps.py)"
 _PROFILES = f"one of {', '.join(PROFILES)}, or the fields of one as a JSON object"
 
 if __name__ == "__main__":
