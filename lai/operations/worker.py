@@ -100,7 +100,7 @@ def recover(worker: Worker, stop: threading.Event, *, once: bool = False) -> int
 def _worker(store: Store, options: argparse.Namespace) -> Iterator[Worker]:
     if not options.service:
         raise OperationError("name the service to ask: --service http://127.0.0.1:PORT")
-    with Client(options.service) as client:
+    with Client(options.service, timeout=options.timeout) as client:
         yield Worker(
             store=store,
             references=_references(options),
@@ -188,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--files", help="folder of inputs and receipts (SQLite: FILE.files)")
     parser.add_argument("--service", help="address of the service to ask")
     parser.add_argument("--profile", choices=PROFILES, default="standard", help="what it promises")
+    parser.add_argument("--timeout", type=float, default=5.0, help="seconds for one answer")
     parser.add_argument("--lease", type=float, default=LEASE, help="seconds a claim lasts")
     parser.add_argument("--once", action="store_true", help="stop when nothing is due")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

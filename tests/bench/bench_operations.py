@@ -19,10 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests' own PostgreSQL
-
-from postgres import Server
-
+from lai.course.postgres import Server
 from lai.operations.answers import Answer, Contract, Remote
 from lai.operations.records import Operation
 from lai.operations.references import References
