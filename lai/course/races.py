@@ -51,12 +51,16 @@ class Resource:
         self._file, self._rule = folder / f"{rule.name.lower()}.sqlite", rule
         unique = "UNIQUE" if rule is Rule.UNIQUE else ""
         with self._open() as database:
-            database.execute(f"CREATE TABLE effects (operation_id TEXT {unique}, fence INTEGER)")
+            database.execute(
+                f"CREATE TABLE IF NOT EXISTS effects (operation_id TEXT {unique}, fence INTEGER)"
+            )
 
     def act(self, operation_id: str, fence: int) -> str:
         """Do it; what the resource says, in one word."""
         with self._open() as database:
-            (seen,) = database.execute("SELECT coalesce(max(fence), 0) FROM effects").fetchone()
+            database.execute("BEGIN IMMEDIATE")  # look and act in one transaction
+            highest = "SELECT coalesce(max(fence), 0) FROM effects WHERE operation_id = ?"
+            (seen,) = database.execute(highest, (operation_id,)).fetchone()
             if self._rule is not Rule.NOTHING and fence < seen:
                 return "refused"
             row = (operation_id, fence)
@@ -70,7 +74,7 @@ class Resource:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._file)) as database, database:
+        with closing(sqlite3.connect(self._file, timeout=60)) as database, database:
             yield database
 
 
