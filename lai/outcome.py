@@ -104,17 +104,17 @@ def plain(value: Any) -> JSON:
         found = json.loads(writable(text))
     except (TypeError, ValueError, RecursionError) as error:
         return {"message": f"the tool's result has no JSON form: {error}"}
-    if _deeper(found, DEEPEST):
+    if deeper(found, DEEPEST):
         return {"message": f"the tool's result is nested more than {DEEPEST} levels deep"}
     return found if isinstance(found, dict) else {"value": found}
 
 
-def _deeper(value: Any, levels: int) -> bool:
+def deeper(value: Any, levels: int) -> bool:
     """Whether a value is nested deeper. Whoever reads it may have less of the stack left."""
     if not isinstance(value, dict | list):
         return False
     parts = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper(part, levels - 1) for part in parts)
+    return levels == 0 or any(deeper(part, levels - 1) for part in parts)
 
 
 def words(error: BaseException) -> str:

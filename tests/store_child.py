@@ -40,7 +40,7 @@ serve()
 LIMIT = 120.0  # seconds after which something never happens
 BODY = {"title": "书 \u2028 report", "lines": ["first 🙂", "\u0085"]}
 CONTRACT = Contract(scope="report-service", tool_version="v1")
-RECEIPT = {"result_ref": "receipts/r.json", "result_sha256": "5" * 64}
+RECEIPT: JSON = {"result_ref": "receipts/r.json", "result_sha256": "5" * 64}
 
 
 def intent(operation_id: str = "op-书", **changed: Any) -> Operation:
@@ -114,9 +114,9 @@ class Stub:
         return Answer(Remote.COMPLETED, "completed", "job-1", receipt, said="completed")
 
 
-def stub_worker(store: Store, folder: Path, dies: str, lease: float) -> Worker:
+def stub_worker(store: Store, folder: Path, dies: str, lease: float, other: Any = None) -> Worker:
     """A worker at the stub; its references and the list of sends are in ``folder``."""
-    service, owner = Stub(folder / "sends", dies), f"worker-{os.getpid()}"
+    service, owner = other or Stub(folder / "sends", dies), f"worker-{os.getpid()}"
     kept = References(folder / "kept")
     return Worker(
         store=store, references=kept, service=service, contract=CONTRACT, owner=owner, lease=lease
@@ -169,7 +169,7 @@ class Jobs:
         return did
 
     def _taken(self, held: Operation) -> bool:
-        return self.store.get(held.operation_id).fence > held.fence
+        return bool(self.store.get(held.operation_id).fence > held.fence)
 
     def claim(self, lease: float) -> int:
         """Claim what is due and keep it."""
@@ -220,10 +220,7 @@ class Child:
 
     def answer(self) -> Any:
         """What came of the job it was told first."""
-        assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], LIMIT)[0], "it never answered"
-        kind, value = json.loads(self.process.stdout.readline() or '["ended", null]')
-        assert kind == "answer", value
+        (value,) = answers([self])
         return value
 
     def do(self, job: str, *arguments: Any) -> Any:
@@ -236,6 +233,19 @@ class Child:
         self.process.kill()
         with self.process:
             return self.process.wait(LIMIT)
+
+
+def answers(born: list[Child]) -> list[Any]:
+    """What came of the job that each was told first."""
+    said = [_line(child) for child in born]  # all of them, also where one has failed
+    assert [value for kind, value in said if kind != "answer"] == []
+    return [value for _, value in said]
+
+
+def _line(child: Child) -> Any:
+    assert child.process.stdout is not None
+    assert select.select([child.process.stdout], [], [], LIMIT)[0], "it never answered"
+    return json.loads(child.process.stdout.readline() or '["ended", "without an answer"]')
 
 
 @contextmanager

@@ -22,7 +22,7 @@ ORDER = """
     executor agent faults processes traces output replace shell workspace
     __init__ selfcheck voice window chat __main__
     operations.records operations.answers operations.policy operations.changes
-    operations.references operations.databases operations.schema operations.shelf
+    operations.references operations.databases operations.schema operations.shelf operations.waiting
     operations.store operations.outbox operations.work operations.patience operations.review
     operations.client operations.tools operations
     operations.service operations.service.profiles operations.service.mishaps

@@ -475,7 +475,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-SLOW = "echo 已发送 >> audit.log; sleep 5"
+SLOW = "echo 已发送 >> audit.log; sleep 20"  # far longer than a start takes on a busy machine
 
 
 def test_killed_while_a_command_runs(live: Callable[[str], dict[str, str]], tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ EDGES = """
 planned          planned:o pending:o cancelled:b review_required:o
 pending          planned:o unknown:o succeeded:o rejected:o review_required:o
 unknown          unknown:o succeeded:o rejected:o review_required:o
-review_required  planned:p unknown:p succeeded:p rejected:p abandoned:p
+review_required  planned:p unknown:p succeeded:p rejected:p abandoned:p cancelled:p
 succeeded
 rejected
 cancelled

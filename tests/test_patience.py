@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from lai.course.place import MORNING
 from lai.operations.answers import Answer, Remote
-from lai.operations.patience import Patient, within
+from lai.operations.patience import Patient
 from lai.operations.records import Operation, State
 from lai.operations.references import References
 from lai.operations.service.profiles import PROFILES, contract
 from lai.operations.store import Store
+from lai.operations.waiting import within
 from lai.operations.work import Worker
 
 ENOUGH = 30.0  # seconds for a thread to come to its end; no claim rests on it
@@ -100,13 +102,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def waits(store: Store, folder: Path, slow: Slow) -> Worker:
-    return Worker(
+    worker = Worker(
         store=store,
         references=References(folder),
-        service=Patient(slow, store, 0.01),
+        service=slow,
         contract=contract(PROFILES["standard"]),
         owner="书",
     )
+    return replace(worker, service=Patient(slow, 0.01, worker.heard_late))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -128,7 +131,7 @@ def test_a_late_answer_changes_no_state(store: Store, tmp_path: Path) -> None:
     slow.go.set()
     wait_for(lambda: store.events("op")[-1]["kind"] == "late")
     assert store.get("op") == before
-    assert "job-1 completed" in store.events("op")[-1]["evidence"]
+    assert "job-1 completed; receipt receipts/" in store.events("op")[-1]["evidence"]
 
 
 def test_a_late_answer_against_the_record_is_an_alarm(store: Store, tmp_path: Path) -> None:

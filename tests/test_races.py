@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from postgres import dump, query
-from store_child import BODY, Child, children, intent, lines, stub_worker, until
+from store_child import BODY, Child, answers, children, intent, lines, stub_worker, until
 
 from lai.operations.records import State
 from lai.operations.store import ClaimLost, Store
@@ -43,7 +43,7 @@ def all_do(team: list[Child], job: str, *arguments: Any) -> list[Any]:
     """Have all do the same job at the same time; what each answers."""
     for child in team:
         child.tell(job, *arguments)
-    return [child.answer() for child in team]
+    return answers(team)
 
 
 def test_four_programs_make_one_schema(team: list[Child], url: str, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_each_operation_is_finished_once(team: list[Child], url: str, tmp_path: 
     start = gate(tmp_path, "work")
     for number, child in enumerate(team):
         child.tell("work", start, WORKERS, LEASE, number < 2)
-    claims = [tuple(claim) for child in team for claim in child.answer()]
+    claims = [tuple(claim) for did in answers(team) for claim in did]
     assert sorted(name for name, _, outcome in claims if outcome == "done") == ids
     assert len({(name, fence) for name, fence, _ in claims}) == len(claims)
     lost = Counter(name for name, _, outcome in claims if outcome == "lost")

@@ -168,22 +168,29 @@ def test_a_link_is_not_followed(kept: References, tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_bytes() == BYTES
 
 
-def test_a_folder_or_a_pipe_is_not_read(kept: References) -> None:
-    """What is no plain file raises, and nobody waits for a pipe to end."""
+@pytest.mark.parametrize("written_to", [False, True])
+def test_a_pipe_is_not_waited_for(kept: References, written_to: bool) -> None:
+    """A pipe in the place of a file is refused, with and without somebody who writes to it."""
     kept.put("inputs", VALUE)
-    (kept.folder / "inputs" / "folder.json").mkdir()
-    with pytest.raises(Unreadable):
-        kept.get("inputs/folder.json", SHA256)
-    os.mkfifo(kept.folder / "inputs" / "pipe.json")
-    writer, found = os.open(kept.folder / "inputs" / "pipe.json", os.O_RDWR), list[Any]()
-    os.write(writer, BYTES)
+    pipe, found = kept.folder / "inputs" / "pipe.json", list[Any]()
+    os.mkfifo(pipe)
+    writers = [os.open(pipe, os.O_RDWR)] if written_to else []
+    for writer in writers:
+        os.write(writer, BYTES)
     reader = Thread(target=lambda: found.append(outcome(kept, "inputs/pipe.json")))
     reader.start()
     reader.join(20.0)
     waited = reader.is_alive()
-    os.close(writer)  # for a reader that waits, the end
+    for writer in writers or [os.open(pipe, os.O_RDWR)]:  # for a reader that waits, the end
+        os.close(writer)
     reader.join()
     assert (waited, found) == (False, ["refused"])
+
+
+def test_a_folder_is_no_text(kept: References) -> None:
+    """A folder in the place of a file is refused."""
+    (kept.folder / "inputs" / "x.json").mkdir(parents=True)
+    assert outcome(kept, "inputs/x.json") == "refused"
 
 
 def outcome(kept: References, ref: str) -> Any:

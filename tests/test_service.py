@@ -200,7 +200,7 @@ def test_the_command_says_where_it_is_and_ends_when_told_to() -> None:
     ways = {
         signal.SIGINT: ["--profile", "bare", "--work", "1"],
         signal.SIGTERM: ["--late", "2"],
-        None: ["--with-parent"],
+        None: ["--with-parent", str(os.getpid())],
     }
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with ExitStack() as stack:

@@ -1,18 +1,23 @@
 """A change is compared and set: by whoever may, of the row that was seen, whole or not at all."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from postgres import dump, query
 from sqlalchemy import Connection, text
-from store_child import RECEIPT, intent
+from sqlalchemy.exc import DBAPIError
+from store_child import BODY, RECEIPT, intent, stub_worker
 
 from lai.operations import databases
+from lai.operations.answers import Answer, Reply, read_reply
 from lai.operations.records import IllegalChange, Operation, OperationError, State
 from lai.operations.store import ClaimLost, Said, Store
+from lai.records import JSON
 
 pytest_plugins = ["postgres"]
 
@@ -23,7 +28,7 @@ EDGES = """
     pending>review_required:P
     unknown>unknown:P unknown>succeeded:P unknown>rejected:P unknown>review_required:P
     review_required>planned:H review_required>unknown:H review_required>succeeded:H
-    review_required>rejected:H review_required>abandoned:H
+    review_required>rejected:H review_required>abandoned:H review_required>cancelled:H
 """.split()
 EDGE = {tuple(edge.partition(":")[0].split(">")): edge.partition(":")[2] for edge in EDGES}
 RESUME = {
@@ -47,10 +52,12 @@ def store(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         yield opened
 
 
-def put(store: Store, url: str, state: str, operation_id: str = "op-书") -> Operation:
+def put(
+    store: Store, url: str, state: str, operation_id: str = "op-书", *, unsent: bool = False
+) -> Operation:
     """An operation in any state, claimed by the worker under fence 3."""
     store.plan(intent(operation_id))
-    sent = "NULL" if state in {"planned", "cancelled"} else "5"
+    sent = "NULL" if unsent or state in {"planned", "cancelled"} else "5"
     receipt = "result_ref = 'r', result_sha256 = 's'," if state == "succeeded" else ""
     query(
         url,
@@ -82,7 +89,7 @@ def test_no_edge_but_the_tabled_ones(store: Store, url: str) -> None:
                 act(store, before, to, who)
             refused += 1
     assert dump(url) == rows
-    assert refused == 2 * 8 * 8 - 19  # all but the tabled ones
+    assert refused == 2 * 8 * 8 - 20  # all but the tabled ones
 
 
 def test_an_edge_is_one_row_one_event_and_a_message_if_others_want_it(
@@ -92,7 +99,7 @@ def test_an_edge_is_one_row_one_event_and_a_message_if_others_want_it(
     for number, (before, to) in enumerate(EDGE):
         for who in EDGE[before, to]:
             name = f"op-{number}-{who}"
-            seen = put(store, url, before, name)
+            seen = put(store, url, before, name, unsent=to == "cancelled")
             others = [op for op in store.all() if op != seen]
             after = act(store, seen, State(to), who)
             assert asdict(after) == asdict(store.get(name)) == expected(seen, to), (before, to)
@@ -201,16 +208,11 @@ def test_an_effect_is_done_with_the_change_or_not_at_all(
 
 def test_an_effect_is_not_done_for_a_stale_worker(store: Store, url: str) -> None:
     """Who has lost the claim does not act in the database either."""
-    held = put(store, url, "pending")
+    stale = replace(put(store, url, "pending"), fence=2)
     query(url, "CREATE TABLE witness (word VARCHAR)")
+    insert = text("INSERT INTO witness VALUES ('书')")
     with pytest.raises(ClaimLost):
-        store.change(
-            replace(held, fence=2),
-            State.SUCCEEDED,
-            "done",
-            lambda c: c.execute(text("INSERT INTO witness VALUES ('书')")),
-            **RECEIPT,
-        )
+        store.change(stale, State.SUCCEEDED, "done", lambda c: c.execute(insert), **RECEIPT)
     assert dump(url, "witness") == {"witness": []}
 
 
@@ -260,12 +262,40 @@ def test_what_was_heard_is_kept_whatever_is_in_it(store: Store, url: str) -> Non
 
 
 def test_what_the_driver_refuses_is_no_lost_connection(store: Store, url: str) -> None:
-    """A value that cannot be stored raises at once; it is not said that the database is away."""
-    held = put(store, url, "pending")
-    before = dump(url)
-    try:
-        store.change(held, State.UNKNOWN, "timeout", last_said="\x00")
-    except databases.CommitUnknown:
-        pytest.fail("nothing was sent to the database, so nothing can be unknown")
-    except Exception:  # noqa: BLE001 (any other refusal is right, as long as nothing changed)
-        assert dump(url) == before
+    """A value that cannot be stored raises at once and changes nothing; nothing is unknown."""
+    held, before = put(store, url, "pending"), dump(url)
+    with pytest.raises((OperationError, DBAPIError)) as caught:
+        store.change(held, State.UNKNOWN, "timeout", last_said=object())
+    assert (type(caught.value) is databases.CommitUnknown, dump(url)) == (False, before)
+
+
+class Odd:
+    """A service whose reply has ``odd`` in every text that is its own."""
+
+    def __init__(self, status: str, odd: str) -> None:
+        self.job = {"job_id": f"job-{odd}", "status": status, "error": odd, "executions": 1}
+        self.odd = odd
+
+    def send(self, operation: Operation, body: JSON) -> Answer:
+        """Answer to the request."""
+        del body
+        about = {n: getattr(operation, n) for n in ("idempotency_key", "input_sha256")}
+        receipt = {**about, "title": self.odd}
+        data = json.dumps({**self.job, **about, "receipt": receipt}).encode()
+        return read_reply(operation, Reply(200, {"content-type": "application/json"}, data))
+
+    def ask(self, operation: Operation) -> Answer:
+        """Answer to the question, the same."""
+        return self.send(operation, {})
+
+
+@pytest.mark.parametrize("odd", ["\x00", "\ud800"], ids=ascii)
+def test_an_odd_reply_stops_nobody(store: Store, tmp_path: Path, odd: str) -> None:
+    """Whatever a reply holds, the step ends, what was heard is logged, and the claim is over."""
+    for status in ("running", "failed", "completed"):
+        worker = stub_worker(store, tmp_path, "", 1e6, Odd(status, odd))
+        worker.plan(f"op-{status}", BODY, run_id="run", tool_name="create_report")
+        after = worker.work_on(f"op-{status}")
+        assert after == store.get(f"op-{status}")
+        assert (after.owner, after.state == "pending") == (None, False)
+        assert store.events(f"op-{status}")[-1]["kind"] == after.state

@@ -98,6 +98,9 @@ def test_two_workers_recover_all_and_send_nothing(tmp_path: Path, service: Servi
     service.plan_mishaps([{"mishap": "R1", "call": n} for n in range(1, 7)])
     started(tmp_path, service, names)
     workers = [spawn(tmp_path, service) for _ in range(2)]
+    for process in workers:
+        assert process.stdout is not None
+        assert "at work" in process.stdout.readline()
     until(lambda: states(tmp_path) == {State.SUCCEEDED})
     for process in workers:
         process.send_signal(signal.SIGTERM)

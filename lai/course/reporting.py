@@ -112,7 +112,7 @@ def at_service(
 def patient(at: Desk, url: str, seconds: float) -> Iterator[Worker]:
     """The desk's worker, but waiting ``seconds`` only; the answer that comes later is noted."""
     with Client(url, timeout=10.0) as client:
-        yield replace(at.worker, service=Patient(client, at.store, seconds))
+        yield replace(at.worker, service=Patient(client, seconds, at.worker.heard_late))
 
 
 async def heard(at: Desk, operation_id: str, kind: str) -> None:

@@ -6,7 +6,7 @@ Start reading at ``records``. The reading order is the order of the imports.
 from lai.operations.answers import Answer, Contract, Remote, Reply, read_reply
 from lai.operations.client import Client
 from lai.operations.outbox import Message, consume, relay
-from lai.operations.patience import Patient, within
+from lai.operations.patience import Patient
 from lai.operations.policy import RecoveryAction, recovery_action, schedule
 from lai.operations.records import (
     MAY_FOLLOW,
@@ -21,6 +21,7 @@ from lai.operations.references import Reference, References, Unreadable
 from lai.operations.review import Decision, Outcome, question, resolve
 from lai.operations.store import ClaimLost, KeyConflict, Store
 from lai.operations.tools import report_tools
+from lai.operations.waiting import within
 from lai.operations.work import Service, Worker
 
 __all__ = [

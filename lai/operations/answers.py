@@ -24,6 +24,7 @@ from typing import Any
 
 from lai.calls import ArgumentsError, parse_arguments
 from lai.operations.records import Operation
+from lai.outcome import DEEPEST, deeper
 from lai.records import JSON
 
 
@@ -187,6 +188,7 @@ def _json(reply: Reply) -> JSON | None:
     if not reply.headers.get("content-type", "").startswith("application/json"):
         return None
     try:  # as strictly as a model's arguments: no key twice, no NaN, nothing that UTF-8 lacks
-        return parse_arguments(reply.body.decode())
+        value = parse_arguments(reply.body.decode())
     except (ArgumentsError, ValueError):
         return None
+    return None if deeper(value, DEEPEST) else value  # or its receipt could not be read back

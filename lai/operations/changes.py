@@ -67,13 +67,16 @@ def following(record: Operation, step: Step, answer: Answer | None, planned: Ope
         case PollLater(at, State.PLANNED):  # no byte left: as before, but the attempt is counted
             times = ("sent_at", "key_expires_at", "absent_final_at")
             unsent = {name: getattr(planned, name) for name in times}
-            return Change(State.PLANNED, heard, unsent | {"next_query_at": at})
+            return Change(State.PLANNED, heard, unsent | _again(record, at))
         case PollLater(at, state):
-            asked = {"next_query_at": at, "query_count": record.query_count + 1}
-            return Change(state, heard, learnt | asked)
+            return Change(state, heard, learnt | _again(record, at))
         case RequireReview(missing):
             return Change(State.REVIEW_REQUIRED, heard, learnt | {"review_reason": missing})
         case Cancel():
             return Change(State.CANCELLED, "its time ran out before anything was sent")
         case _:
             raise AssertionError(f"{step} is done, not written down")
+
+
+def _again(record: Operation, at: float) -> JSON:
+    return {"next_query_at": at, "query_count": record.query_count + 1}

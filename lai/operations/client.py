@@ -26,9 +26,11 @@ import httpx2
 
 from lai.operations.answers import Answer, Remote, Reply, read_reply
 from lai.operations.records import Operation, OperationError
+from lai.operations.waiting import within
 from lai.records import JSON
 
 LARGEST_REPLY = 1 << 20  # bytes
+WAITS = 3  # connection, request, reply: each may take the time limit once
 NOWHERE = "http://report-service.invalid"  # the address where a transport needs none
 # Raised before a connection stands, so before a byte of the request can leave.
 UNSENT = (
@@ -45,6 +47,18 @@ class _TooMuch(Exception):
     """A reply beyond its bounds."""
 
 
+def _require_address(address: str) -> None:
+    """Raise OperationError, without repeating what may hold a secret, for what is none."""
+    try:
+        url = httpx2.URL(address)
+        fits = url.scheme in {"http", "https"} and 0 < (url.port or 80) < 65536
+        url.host.encode("idna")
+    except (httpx2.InvalidURL, UnicodeError):
+        fits = False
+    if not fits or not url.host or url.userinfo:
+        raise OperationError("not the address of a service; write http://HOST:PORT")
+
+
 class Client:
     """Speaks to the service at an address, or over a transport that needs none.
 
@@ -56,9 +70,9 @@ class Client:
     def __init__(
         self, service: str | httpx2.BaseTransport, timeout: float = 5.0, version: str = "v1"
     ) -> None:
+        self._far = isinstance(service, str)
         address = service if isinstance(service, str) else NOWHERE
-        if not re.match(r"https?://[^/\s]+", address):
-            raise OperationError(f"not the address of a service: {address!r}")
+        _require_address(address)
         self._timeout, self._version = timeout, version
         self._http = httpx2.Client(
             base_url=address,
@@ -132,7 +146,16 @@ class Client:
         return Answer(Remote.MISMATCH, f"{said}, and has sent nothing")
 
     def _exchange(self, request: httpx2.Request) -> Reply | Exception:
-        """The reply, or what came in its place."""
+        """The reply, or what came in its place; within the time limit as a whole."""
+        if not self._far:
+            return self._exchanged(request)
+        try:  # a service may drip byte after byte, each in time: the whole has a limit too
+            whole = self._timeout * WAITS
+            return within(whole, lambda: self._exchanged(request), lambda _: None)
+        except TimeoutError:
+            return _TooMuch("an answer that does not end")
+
+    def _exchanged(self, request: httpx2.Request) -> Reply | Exception:
         until = time.monotonic() + self._timeout
         try:
             response = self._http.send(request, stream=True)

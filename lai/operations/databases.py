@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -32,9 +33,16 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+)
 
 from lai.operations.records import OperationError
+from lai.outcome import writable
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -52,6 +60,10 @@ class Unreachable(OperationError):
     """The database cannot be opened; nothing was written."""
 
 
+class Busy(OperationError):
+    """Somebody else has locked the database for too long; trying later is harmless."""
+
+
 class CommitUnknown(OperationError):
     """The connection broke, and the database has not come back to say what it committed."""
 
@@ -62,12 +74,17 @@ class Database:
     def __init__(self, url: str) -> None:
         try:
             where = make_url(url)
-            self.is_sqlite = where.drivername == "sqlite"
+            self.is_sqlite = where.drivername == "sqlite" and not where.query
         except (ArgumentError, ValueError):  # a port that is none
             raise OperationError(_UNFIT) from None
-        if self.is_sqlite:
+        named = where.database if self.is_sqlite else None
+        self._file = Path(named) if named and named != ":memory:" else None
+        self._inode = 0
+        if self.is_sqlite and not str(named).startswith("file:"):
             self._engine = _sqlite(where)
-        elif where.drivername in {"postgresql", "postgresql+psycopg"}:
+        elif where.drivername in {"postgresql", "postgresql+psycopg"} and "@" not in str(
+            where.host
+        ):
             self._engine = _postgres(where)
         else:
             raise OperationError(_UNFIT)
@@ -77,9 +94,10 @@ class Database:
         try:
             with self._engine.begin() as connection:
                 work(connection)
+            self._inode = self._file.stat().st_ino if self._file else 0
         except DBAPIError as error:
             self.close()
-            raise Unreachable(f"the database cannot be opened: {error.orig}") from error
+            raise Unreachable(f"the database cannot be opened: {error.orig}") from None
         except BaseException:
             self.close()
             raise
@@ -103,12 +121,18 @@ class Database:
 
         return self._while_it_is_there(reading)
 
+    def _require_its_file(self) -> None:
+        """Work in a file that nobody can see any more is lost; say so instead."""
+        if self._file and (not self._file.exists() or self._file.stat().st_ino != self._inode):
+            raise Unreachable(f"{self._file} was removed or replaced; start again")
+
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do ``work`` in one transaction.
 
         It is done again if the connection breaks, so it must find out by itself that it was
         done before: the broken connection may have committed it, or may be about to.
         """
+        self._require_its_file()
 
         def writing() -> T:
             with self._engine.begin() as connection:
@@ -121,9 +145,11 @@ class Database:
         while True:
             try:
                 return action()
+            except IntegrityError:  # a constraint: whoever breaks one should see which
+                raise
             except DBAPIError as error:
                 if not _connection_broke(error):
-                    raise
+                    raise _refused(error) from None  # a statement's text may hold evidence
                 if time.monotonic() > end:
                     raise CommitUnknown(
                         f"the database is away since {RECONNECT:.0f} s; whether the last change is "
@@ -139,6 +165,16 @@ def _connection_broke(error: DBAPIError) -> bool:
     if isinstance(error.orig, sqlite3.Error):
         return False
     return error.connection_invalidated or getattr(error.orig, "sqlstate", "-") in _AWAY
+
+
+def _refused(error: DBAPIError) -> OperationError:
+    locked = isinstance(error.orig, sqlite3.OperationalError) and "locked" in str(error.orig)
+    return (Busy if locked else OperationError)(f"the database refuses: {error.orig}")
+
+
+def storable(text: str) -> str:
+    """Text as every database can hold it; what was heard is kept, whatever is in it."""
+    return writable(text).replace("\0", "\ufffd")
 
 
 def _sqlite(where: URL) -> Engine:
@@ -162,9 +198,23 @@ def _postgres(where: URL) -> Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None  # BEGIN is ours, not the driver's
-    connection.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """While somebody writes to a new file, SQLite refuses this at once; it is waited for here."""
+    end = time.monotonic() + BUSY
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(PAUSE)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:

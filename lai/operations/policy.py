@@ -111,16 +111,12 @@ Step = Send | Query | PersistReceipt | RecordRejection | PollLater | RequireRevi
 def schedule(record: Operation, answer: Answer | None, now: float) -> Step:
     """The next step for ``record``; ``answer`` None: nobody was asked yet."""
     match record.state:
-        case State.SUCCEEDED | State.REJECTED | State.CANCELLED | State.ABANDONED:
-            return Keep(_contradiction(record, answer))
-        case State.REVIEW_REQUIRED:
-            return Keep()
         case State.PLANNED:
             return _start(record, now)
         case State.PENDING | State.UNKNOWN:
             return Query() if answer is None else _weigh(record, answer, now)
-        case _:
-            assert_never(record.state)
+        case _:  # it has ended, or it waits for a person
+            return Keep(_news(record, answer))
 
 
 def _start(record: Operation, now: float) -> Step:
@@ -139,6 +135,8 @@ def _weigh(record: Operation, answer: Answer, now: float) -> Step:
     match answer.status:
         case Remote.COMPLETED:
             return PersistReceipt()
+        case Remote.FAILED if record.attempt > 1 and not answer.said:
+            return RequireReview("what became of the first request; only the second was refused")
         case Remote.FAILED:
             return RecordRejection()
         case Remote.MISMATCH:
@@ -178,14 +176,19 @@ def _overdue(what: str) -> str:
     return f"{what}, and the time allowed for it is over"
 
 
-def _contradiction(record: Operation, answer: Answer | None) -> str:
-    """What an answer about an ended operation makes untrue; empty if it agrees."""
+def _news(record: Operation, answer: Answer | None) -> str:
+    """What an answer says against a record that nobody works on any more; empty if nothing."""
+    if answer is None:
+        return ""
     against = {
         State.SUCCEEDED: {Remote.FAILED, Remote.MISMATCH},
         State.REJECTED: {Remote.COMPLETED, Remote.RUNNING},
         State.CANCELLED: {Remote.COMPLETED, Remote.RUNNING, Remote.FAILED},
         State.ABANDONED: {Remote.COMPLETED},
+        State.REVIEW_REQUIRED: {Remote.COMPLETED, Remote.FAILED},
     }
-    if answer is None or answer.status not in against[record.state]:
-        return ""
-    return f"recorded as {record.state}, but the service says: {answer.evidence}"
+    another = answer.job_id is not None and answer.job_id != record.remote_job_id
+    second = record.state is State.SUCCEEDED and answer.status is Remote.COMPLETED and another
+    if second or answer.status in against[record.state]:
+        return f"recorded as {record.state}, but the service says: {answer.evidence}"
+    return ""

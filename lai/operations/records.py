@@ -91,6 +91,7 @@ _EDGES: dict[State, dict[State, frozenset[Who]]] = {
         State.SUCCEEDED: _PERSON,
         State.REJECTED: _PERSON,
         State.ABANDONED: _PERSON,
+        State.CANCELLED: _PERSON,  # it waits, and was never sent
     },
 }
 MAY_FOLLOW: Mapping[State, Mapping[State, frozenset[Who]]] = MappingProxyType(

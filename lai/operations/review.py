@@ -77,6 +77,11 @@ def resolve(
     to = _STATES[decision.outcome]
     if decision.outcome is Outcome.SEND_AGAIN and not decision.risk_read:
         raise OperationError(f"{operation.operation_id}: {RISK} Say that you have read this.")
+    if decision.outcome is Outcome.ASK_AGAIN and operation.sent_at is None:
+        raise OperationError(
+            f"{operation.operation_id} was never sent, so there is nothing to ask about: "
+            "decide send_again or cancelled"
+        )
     values: dict[str, object] = {}
     match decision.outcome:
         case Outcome.HAPPENED:

@@ -7,10 +7,14 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, select
 
-from lai.operations.databases import Database
+from lai.operations.databases import Database, storable
 from lai.operations.records import Operation, OperationError, State
 from lai.operations.schema import events, operations
 from lai.records import JSON
+
+
+class NoSuchOperation(OperationError):
+    """Nothing is stored under this id."""
 
 
 class Shelf:
@@ -20,10 +24,11 @@ class Shelf:
         self.database = database
 
     def get(self, operation_id: str) -> Operation:
-        """The operation as it is now; raises :class:`OperationError` if there is none."""
-        found = self.select(operations.c.operation_id == operation_id)
+        """The operation as it is now; raises :class:`NoSuchOperation` if there is none."""
+        known = storable(operation_id) == operation_id  # no other id was ever stored
+        found = self.select(operations.c.operation_id == operation_id) if known else []
         if not found:
-            raise OperationError(f"there is no operation {operation_id!r} in this database")
+            raise NoSuchOperation(f"there is no operation {operation_id!r} in this database")
         return found[0]
 
     def all(self, states: Collection[State] = tuple(State)) -> list[Operation]:
@@ -42,3 +47,8 @@ class Shelf:
         query = query.order_by(events.c.number)
         rows = self.database.read(lambda connection: connection.execute(query).mappings().all())
         return [dict(row) for row in rows]
+
+    def alarms(self) -> set[str]:
+        """The ids of operations about which something was heard that a person must hear."""
+        query = select(events.c.operation_id).where(events.c.kind == "alarm").distinct()
+        return set(self.database.read(lambda connection: connection.execute(query).scalars().all()))

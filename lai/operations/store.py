@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, exists, or_, select, true, update
 
-from lai.operations.databases import CLOCK, Database, insert_new
+from lai.operations.databases import CLOCK, Database, insert_new, storable
 from lai.operations.records import (
     RECOVERABLE,
     RESUME,
@@ -34,7 +34,6 @@ from lai.operations.records import (
 )
 from lai.operations.schema import events, operations, outbox, prepare
 from lai.operations.shelf import Shelf
-from lai.outcome import writable
 
 # What no change may touch: identity, key, input, and what the store counts by itself.
 FIXED = frozenset(
@@ -111,11 +110,13 @@ class Store(Shelf):
             )
         return found
 
-    def claim(self, owner: str, lease: float, operation_id: str | None = None) -> Operation | None:
+    def claim(
+        self, owner: str, lease: float, operation_id: str | None = None, scope: str | None = None
+    ) -> Operation | None:
         """Claim what is due, or the one named, for ``lease`` seconds; None if there is none.
 
         The one named need not be due, and an owner may take its own claim again: the name
-        of an owner is one process's at a time.
+        of an owner is one process's at a time. With ``scope``, only what belongs to it.
         """
         now, row = self._moment(), operations.c
         free: ColumnElement[bool] = or_(row.lease_until.is_(None), row.lease_until <= now)
@@ -125,6 +126,7 @@ class Store(Shelf):
         first = (
             select(row.operation_id)
             .where(row.state.in_(RECOVERABLE), free, due)
+            .where(true() if scope is None else row.scope == scope)
             .order_by(row.next_query_at.nulls_first(), row.operation_id)
             .limit(1)
             .with_for_update(skip_locked=True)  # PostgreSQL; SQLite has one writer anyway
@@ -220,8 +222,7 @@ class Store(Shelf):
 
 
 def _storable(value: Any) -> Any:
-    """A value as a database can hold it; what was heard is kept, whatever is in it."""
-    return writable(value).replace("\0", "\ufffd") if type(value) is str else value
+    return storable(value) if type(value) is str else value
 
 
 def _fresh() -> str:

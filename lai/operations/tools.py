@@ -19,8 +19,9 @@ anything else               Unconfirmed              inconclusive, with what is 
 
 import time
 
-from lai.operations.records import Operation, OperationError, State
+from lai.operations.records import Operation, State
 from lai.operations.references import Unreadable
+from lai.operations.shelf import NoSuchOperation
 from lai.operations.store import ClaimLost
 from lai.operations.work import Worker
 from lai.records import JSON
@@ -53,9 +54,9 @@ def report_tools(worker: Worker, run_id: str, wait: float = SECONDS) -> tuple[To
     def lookup(_: JSON, key: str) -> Answer:
         try:
             known = worker.store.get(key)
-        except OperationError:
+        except NoSuchOperation:
             return Answer(Finding.ABSENT, "there is no record of it, so nothing was sent")
-        if known.state is State.PLANNED:
+        if known.state is State.PLANNED and known.sent_at is None:
             return Answer(Finding.ABSENT, "our record says that it was not sent")
         return _answer(worker, _settled(worker, known, wait))
 

@@ -18,15 +18,18 @@ It does not choose, and it does not know who calls: an agent's tool, a worker, a
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import Protocol
 
-from lai.operations.answers import Answer, Contract
+from lai.operations.answers import Answer, Contract, Remote
 from lai.operations.changes import Change, crossing, following
+from lai.operations.databases import storable
 from lai.operations.policy import Keep, Query, RequireReview, Send, Step, schedule
-from lai.operations.records import Operation, State
+from lai.operations.records import Operation, OperationError, State
 from lai.operations.references import References, Unreadable
-from lai.operations.store import Said, Store
+from lai.operations.store import ClaimLost, Said, Store
+from lai.outcome import DEEPEST, deeper
 from lai.records import JSON
 
 LEASE = 30.0  # seconds; longer than a send or a question may take
@@ -41,6 +44,11 @@ class Service(Protocol):
 
     def ask(self, operation: Operation) -> Answer:
         """Ask what became of it."""
+
+
+def about_the_question(answer: Answer) -> Answer:
+    """An answer to a question. That a question did not leave says nothing about the action."""
+    return replace(answer, status=Remote.NO_ANSWER) if answer.status is Remote.NOT_SENT else answer
 
 
 def _key(operation_id: str) -> str:
@@ -66,6 +74,10 @@ class Worker:
     lease: float = LEASE
     watch: Callable[[Operation, Step], object] = lambda *_: None
 
+    def __post_init__(self) -> None:
+        if not 0 < self.lease < inf:
+            raise OperationError(f"a lease is a number of seconds; got {self.lease!r}")
+
     def plan(
         self,
         operation_id: str,
@@ -77,8 +89,13 @@ class Worker:
     ) -> Operation:
         """Store the input and the intent; the same again finds it. Nothing is sent.
 
-        Raises :class:`~lai.operations.store.KeyConflict` for another input under the id.
+        Raises :class:`~lai.operations.store.KeyConflict` for another input under the id,
+        and :class:`OperationError` for an id or an input that cannot be kept.
         """
+        if not operation_id or storable(operation_id) != operation_id or not isfinite(patience):
+            raise OperationError("an operation has an id that can be written, and a deadline")
+        if deeper(body, DEEPEST):
+            raise OperationError(f"{operation_id}: the input is nested too deep to be kept")
         stored = self.references.put("inputs", body)
         intent = Operation(
             run_id=run_id,
@@ -95,12 +112,12 @@ class Worker:
 
     def work_on(self, operation_id: str) -> Operation:
         """Do what can be done about one operation now, due or not; as it then is."""
-        held = self.store.claim(self.owner, self.lease, operation_id)
+        held = self.store.claim(self.owner, self.lease, operation_id, self.contract.scope)
         return self.proceed(held) if held else self.store.get(operation_id)
 
     def work_once(self) -> Operation | None:
         """Claim one operation that is due and do what can be done; None if none is due."""
-        held = self.store.claim(self.owner, self.lease)
+        held = self.store.claim(self.owner, self.lease, scope=self.contract.scope)
         return self.proceed(held) if held else None
 
     def proceed(self, held: Operation) -> Operation:
@@ -117,9 +134,10 @@ class Worker:
                     body = self.references.get(held.input_ref, held.input_sha256)
                     crossed = crossing(held, self.contract, self.store.now())
                     held = self._change(held, crossed)
+                    self._require_time(held)
                     answer = self.service.send(held, body)
                 case Query():
-                    answer = self.service.ask(held)
+                    answer = about_the_question(self.service.ask(held))
                 case Keep():
                     return held
                 case _:
@@ -147,7 +165,30 @@ class Worker:
         if answer and answer.receipt is not None and change.to is State.SUCCEEDED:
             kept = self.references.put("receipts", answer.receipt)
             change.values.update(result_ref=kept.ref, result_sha256=kept.sha256)
-        return self._change(held, change)
+        try:
+            return self._change(held, change)
+        except ClaimLost:
+            if answer:
+                self._alarm(held, answer)
+            raise
+
+    def _require_time(self, held: Operation) -> None:
+        """Send nothing with a claim that is over: others may have concluded from silence."""
+        if held.lease_until is not None and self.store.now() >= held.lease_until:
+            raise ClaimLost(f"{held.operation_id}: the lease ended before anything was sent")
+
+    def heard_late(self, about: Operation, answer: Answer) -> None:
+        """Keep an answer that came when nobody waited any more: evidence, and no change."""
+        said = answer.evidence
+        if answer.receipt is not None:
+            said += f"; receipt {self.references.put('receipts', answer.receipt).ref}"
+        self.store.note(about, Said("late", f"after the time was over: {said}", self.owner))
+        self._alarm(about, answer)
+
+    def _alarm(self, about: Operation, answer: Answer) -> None:
+        step = schedule(self.store.get(about.operation_id), answer, self.store.now())
+        if isinstance(step, Keep) and step.alarm:
+            self.store.note(about, Said("alarm", step.alarm, self.owner))
 
     def _change(self, held: Operation, change: Change) -> Operation:
         return self.store.change(held, change.to, change.evidence, **change.values)

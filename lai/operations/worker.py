@@ -14,6 +14,7 @@ Exit codes: 0 done, 2 an error told in one line on stderr.
 
 import argparse
 import getpass
+import io
 import json
 import os
 import signal
@@ -27,10 +28,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import IntegrityError
 
 from lai.approval import visible
-from lai.operations.client import Client
+from lai.operations.client import WAITS, Client
+from lai.operations.databases import Busy
 from lai.operations.records import Operation, OperationError, State
 from lai.operations.references import References
 from lai.operations.review import RISK, Decision, Outcome, question, resolve
@@ -53,7 +55,10 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code. Nothing a user can cause shows a traceback."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name is shown, whatever the terminal knows
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        _require_existing(options)
         with Store(options.database) as store:
             match options.command:
                 case "list":
@@ -68,11 +73,21 @@ def main(arguments: list[str] | None = None) -> int:
                     _run(store, options)
     except BrokenPipeError:  # the reader went away; there is nobody left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (LaiError, OSError, DBAPIError) as error:
-        told = f"the database refuses: {error.orig}" if isinstance(error, DBAPIError) else error
+    except KeyboardInterrupt:
+        return 130
+    except (LaiError, OSError, UnicodeError, IntegrityError) as error:
+        told = error.orig if isinstance(error, IntegrityError) else error
         print(f"lai.operations: {visible(' '.join(str(told).split()))}", file=sys.stderr)
         return 2
     return 0
+
+
+def _require_existing(options: argparse.Namespace) -> None:
+    """Look only at a database that is there: a mistyped name would show an empty one."""
+    kind, _, name = options.database.partition(":///")
+    looks = options.command in {"list", "show", "resolve"}
+    if looks and kind == "sqlite" and not Path(name).exists():
+        raise OperationError(f"there is no database {name}; look at its name")
 
 
 def recover(worker: Worker, stop: threading.Event, *, once: bool = False) -> int:
@@ -82,13 +97,17 @@ def recover(worker: Worker, stop: threading.Event, *, once: bool = False) -> int
         try:
             after = worker.work_once()
         except ClaimLost as error:
-            print(f"  {error}; what was heard is in its log", flush=True)
+            print(visible(f"  {error}; what was heard is in its log"), flush=True)
+            continue
+        except Busy as error:
+            print(f"  {error}; trying again", flush=True)
+            stop.wait(IDLE)
             continue
         if after is not None:
             done += 1
-            print(
-                f"  {_time(worker.store.now())}  {after.operation_id}  {_short(after)}", flush=True
-            )
+            now = worker.store.now()
+            said = f"  {_time(now, now)}  {after.operation_id}  {_short(after, now)}"
+            print(visible(said), flush=True)
         elif once:
             break
         else:
@@ -100,12 +119,14 @@ def recover(worker: Worker, stop: threading.Event, *, once: bool = False) -> int
 def _worker(store: Store, options: argparse.Namespace) -> Iterator[Worker]:
     if not options.service:
         raise OperationError("name the service to ask: --service http://127.0.0.1:PORT")
+    if options.lease <= WAITS * options.timeout:
+        raise OperationError(f"a lease of {options.lease:g} s is over before one answer may come")
     with Client(options.service, timeout=options.timeout) as client:
         yield Worker(
             store=store,
             references=_references(options),
             service=client,
-            contract=contract(PROFILES[options.profile]),
+            contract=contract(PROFILES[options.profile], options.scope),
             owner=f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}",
             lease=options.lease,
         )
@@ -115,7 +136,7 @@ def _run(store: Store, options: argparse.Namespace) -> None:
     with _worker(store, options) as worker:
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, lambda *_: sys.exit(130) if stop.is_set() else stop.set())
         print(f"{worker.owner} is at work; Ctrl-C ends it after the step it is at", flush=True)
         done = recover(worker, stop, once=options.once)
         print(f"{worker.owner} stops after {done} step(s)", flush=True)
@@ -125,13 +146,14 @@ def _create(store: Store, options: argparse.Namespace) -> None:
     name, body = f"op-{uuid.uuid4().hex[:12]}", {"title": options.title, "lines": options.lines}
     with _worker(store, options) as worker:
         worker.plan(name, body, run_id="command-line", tool_name=CREATE)
-        print(visible(f"{name}  {_short(worker.work_on(name))}"))
+        print(visible(f"{name}  {_short(worker.work_on(name), store.now())}"))
 
 
 def _list(store: Store) -> None:
-    found = store.all()
+    found, alarms, now = store.all(), store.alarms(), store.now()
     for known in sorted(found, key=lambda one: one.state is not State.REVIEW_REQUIRED):
-        print(visible(f"{known.operation_id}  {_short(known)}"))
+        mark = "  ! alarm, see show" if known.operation_id in alarms else ""
+        print(visible(f"{known.operation_id}  {_short(known, now)}{mark}"))
     print(f"{len(found)} operation(s)")
 
 
@@ -140,33 +162,42 @@ def _show(store: Store, known: Operation) -> None:
     if known.state is State.REVIEW_REQUIRED:
         print(*map(visible, question(known)), sep="\n")
     for event in store.events(known.operation_id):
-        said = f"  {_time(event['at'])}  {event['kind']:<15}  {event['evidence']}  ({event['by']})"
-        print(visible(said))
+        when = _time(event["at"], store.now())
+        print(visible(f"  {when}  {event['kind']:<15}  {event['evidence']}  ({event['by']})"))
 
 
 def _resolve(store: Store, options: argparse.Namespace) -> None:
     known = store.get(options.id)
     decision = Decision(
-        Outcome(options.outcome), options.evidence, options.by, risk_read=options.risk_read
+        Outcome(options.outcome),
+        options.evidence,
+        options.by or getpass.getuser(),
+        risk_read=options.risk_read,
     )
     after = resolve(store, _references(options), known, decision)
-    print(visible(f"{after.operation_id}  {known.state} → {_short(after)}"))
+    print(visible(f"{after.operation_id}  {known.state} → {_short(after, store.now())}"))
 
 
-def _short(known: Operation) -> str:
+def _short(known: Operation, now: float) -> str:
     """State, attempts, and what comes next, in one line."""
+    working = known.lease_until is not None and known.lease_until > now
     ahead = {
-        State.UNKNOWN: f"ask again at {_time(known.next_query_at)}",
-        State.PLANNED: "to be sent",
-        State.PENDING: f"{known.owner} is at it" if known.owner else "to be asked about",
+        State.UNKNOWN: f"ask again at {_time(known.next_query_at, now)}",
+        State.PLANNED: f"to be sent at {_time(known.next_query_at, now)}",
+        State.PENDING: f"{known.owner} is at it" if working else "its worker is gone; to be asked",
         State.REVIEW_REQUIRED: f"missing: {known.review_reason}",
         State.SUCCEEDED: f"{known.result_ref}",
     }
     return f"{known.state:<15}  attempt {known.attempt}  {ahead.get(known.state, '')}".rstrip()
 
 
-def _time(moment: float | None) -> str:
-    return "any time" if moment is None else time.strftime("%H:%M:%S", time.localtime(moment))
+def _time(moment: float | None, now: float) -> str:
+    """A time of day, with the date where that is not today."""
+    if moment is None:
+        return "any time"
+    then, today = time.localtime(moment), time.localtime(now)
+    shape = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S"
+    return time.strftime(shape, then)
 
 
 def _references(options: argparse.Namespace) -> References:
@@ -187,6 +218,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--database", required=True, help="sqlite:///FILE or postgresql://…")
     parser.add_argument("--files", help="folder of inputs and receipts (SQLite: FILE.files)")
     parser.add_argument("--service", help="address of the service to ask")
+    parser.add_argument("--scope", default="report-service", help="what its keys are good for")
     parser.add_argument("--profile", choices=PROFILES, default="standard", help="what it promises")
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds for one answer")
     parser.add_argument("--lease", type=float, default=LEASE, help="seconds a claim lasts")
@@ -199,7 +231,7 @@ def _parser() -> argparse.ArgumentParser:
     made["create-report"].add_argument("lines", metavar="LINE", nargs="*")
     made["resolve"].add_argument("--outcome", required=True, choices=[str(o) for o in Outcome])
     made["resolve"].add_argument("--evidence", required=True, help="what was seen, and where")
-    made["resolve"].add_argument("--by", default=getpass.getuser(), help="who says so")
+    made["resolve"].add_argument("--by", help="who says so (you)")
     made["resolve"].add_argument("--risk-read", action="store_true", help=RISK)
     return parser
 

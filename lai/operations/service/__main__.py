@@ -54,7 +54,7 @@ class _Server(uvicorn.Server):
         print(self._line, flush=True)
 
 
-def serve(listening: socket.socket, provider: Provider, line: str, *, with_parent: bool) -> None:
+def serve(listening: socket.socket, provider: Provider, line: str, parent: int = 0) -> None:
     """Serve until told to stop; ``line`` is printed when requests are accepted."""
     server: _Server
     app = application(provider, lambda: server.should_exit)
@@ -71,14 +71,13 @@ def serve(listening: socket.socket, provider: Provider, line: str, *, with_paren
     logging.getLogger("uvicorn.error").addFilter(
         lambda entry: "without completing" not in entry.msg
     )
-    if with_parent:
-        threading.Thread(target=_watch_parent, args=(server,), daemon=True).start()
+    if parent:
+        threading.Thread(target=_watch_parent, args=(server, parent), daemon=True).start()
     server.run(sockets=[listening])
 
 
-def _watch_parent(server: uvicorn.Server) -> None:
+def _watch_parent(server: uvicorn.Server, parent: int) -> None:
     """Stop the server when the parent is gone."""
-    parent = os.getppid()
     while os.getppid() == parent:
         ready, _, _ = select.select([0], [], [], 0.5)
         if ready and not os.read(0, 1024):
@@ -91,6 +90,7 @@ def _watch_parent(server: uvicorn.Server) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the service; 0 when it was told to stop, 2 with one line for what cannot be."""
     options = _parser().parse_args(arguments)
+    os.umask(0o077)  # its database holds titles and keys
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     try:
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     port = listening.getsockname()[1]
     line = f"report service at http://{LOOPBACK}:{port}; Ctrl-C or SIGTERM stops it"
     with listening, provider, suppress(SystemExit):
-        serve(listening, provider, line, with_parent=options.with_parent)
+        serve(listening, provider, line, options.with_parent)
     return 0
 
 
@@ -131,11 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=float, metavar="SECONDS", help="how long a job takes")
     parser.add_argument("--late", type=float, default=1.0, metavar="SECONDS", help="of an answer")
     parser.add_argument("--mishap", help=_MISHAPS, metavar="NAME", default="")
-    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    parser.add_argument("--with-parent", type=int, default=0, metavar="PID", help=_PARENT)
     return parser
 
 
 _SUMMARY = "A report service on loopback, to lose answers with."
+_PARENT = "end when this process is no longer the parent, or stdin closes"
 _MISHAPS = "what befalls the next request: R1 loses the answer, R2 … R18 (see mishaps.py)"
 _PROFILES = f"one of {', '.join(PROFILES)}, or the fields of one as a JSON object"
 

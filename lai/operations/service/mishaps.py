@@ -185,7 +185,7 @@ def _planned(one: Mapping[str, Any]) -> Planned:
     except ValueError:
         raise OperationError(f"no mishap {one.get('mishap')!r}; there are R1 to R18") from None
     call, variants = one.get("call", 0), MISHAPS[mishap].variants
-    if type(call) is not int or call < 0:
+    if type(call) is not int or not 0 <= call < 1 << 31:
         raise OperationError(f"calls are counted from 1; got {call!r}")
     variant = one.get("variant") or variants[0]
     if variant not in variants:

@@ -11,6 +11,7 @@ and it ends when this process does, however that comes about.
 """
 
 import json
+import os
 import re
 import select
 import ssl
@@ -64,11 +65,13 @@ class Service:
             raise OperationError("the service is running")
         self.stop()  # closes what is left of one that has ended by itself
         port = self.url.rpartition(":")[2] or "0"
-        command = [sys.executable, "-m", "lai.operations.service", "--with-parent"]
+        command = [sys.executable, "-m", "lai.operations.service"]
+        command += ["--with-parent", str(os.getpid()), "--port", port]
         self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / LOG).touch(mode=0o600)
         with (self._folder / LOG).open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--port", port, *self._options],
+                [*command, *self._options],
                 stdin=subprocess.PIPE,  # never written to; its end is the end of the service
                 stdout=subprocess.PIPE,
                 stderr=log,
