@@ -24,7 +24,7 @@ ORDER = """
     operations.records operations.answers operations.policy operations.changes
     operations.references operations.databases operations.schema operations.shelf operations.waiting
     operations.store operations.outbox operations.work operations.patience operations.review
-    operations.client operations.tools operations
+    operations.show operations.client operations.tools operations
     operations.service operations.service.profiles operations.service.mishaps
     operations.service.jobs operations.service.reports operations.service.arrivals
     operations.service.disturbance operations.service.provider operations.service.application

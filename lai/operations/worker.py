@@ -15,13 +15,11 @@ Exit codes: 0 done, 2 an error told in one line on stderr.
 import argparse
 import getpass
 import io
-import json
 import os
 import signal
 import socket
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,11 +29,12 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError
 
 from lai.approval import visible
+from lai.operations import show
 from lai.operations.client import WAITS, Client
 from lai.operations.databases import Busy
-from lai.operations.records import Operation, OperationError, State
+from lai.operations.records import OperationError
 from lai.operations.references import References
-from lai.operations.review import RISK, Decision, Outcome, question, resolve
+from lai.operations.review import RISK, Decision, Outcome, resolve
 from lai.operations.service.profiles import PROFILES, contract
 from lai.operations.store import ClaimLost, Store
 from lai.operations.tools import CREATE
@@ -62,9 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
         with Store(options.database) as store:
             match options.command:
                 case "list":
-                    _list(store)
+                    show.everything(store)
                 case "show":
-                    _show(store, store.get(options.id))
+                    show.one(store, store.get(options.id))
                 case "resolve":
                     _resolve(store, options)
                 case "create-report":
@@ -106,7 +105,7 @@ def recover(worker: Worker, stop: threading.Event, *, once: bool = False) -> int
         if after is not None:
             done += 1
             now = worker.store.now()
-            said = f"  {_time(now, now)}  {after.operation_id}  {_short(after, now)}"
+            said = f"  {show.clock(now, now)}  {after.operation_id}  {show.short(after, now)}"
             print(visible(said), flush=True)
         elif once:
             break
@@ -146,24 +145,7 @@ def _create(store: Store, options: argparse.Namespace) -> None:
     name, body = f"op-{uuid.uuid4().hex[:12]}", {"title": options.title, "lines": options.lines}
     with _worker(store, options) as worker:
         worker.plan(name, body, run_id="command-line", tool_name=CREATE)
-        print(visible(f"{name}  {_short(worker.work_on(name), store.now())}"))
-
-
-def _list(store: Store) -> None:
-    found, alarms, now = store.all(), store.alarms(), store.now()
-    for known in sorted(found, key=lambda one: one.state is not State.REVIEW_REQUIRED):
-        mark = "  ! alarm, see show" if known.operation_id in alarms else ""
-        print(visible(f"{known.operation_id}  {_short(known, now)}{mark}"))
-    print(f"{len(found)} operation(s)")
-
-
-def _show(store: Store, known: Operation) -> None:
-    print(json.dumps(known.record(), ensure_ascii=False, indent=2))
-    if known.state is State.REVIEW_REQUIRED:
-        print(*map(visible, question(known)), sep="\n")
-    for event in store.events(known.operation_id):
-        when = _time(event["at"], store.now())
-        print(visible(f"  {when}  {event['kind']:<15}  {event['evidence']}  ({event['by']})"))
+        print(visible(f"{name}  {show.short(worker.work_on(name), store.now())}"))
 
 
 def _resolve(store: Store, options: argparse.Namespace) -> None:
@@ -175,29 +157,7 @@ def _resolve(store: Store, options: argparse.Namespace) -> None:
         risk_read=options.risk_read,
     )
     after = resolve(store, _references(options), known, decision)
-    print(visible(f"{after.operation_id}  {known.state} → {_short(after, store.now())}"))
-
-
-def _short(known: Operation, now: float) -> str:
-    """State, attempts, and what comes next, in one line."""
-    working = known.lease_until is not None and known.lease_until > now
-    ahead = {
-        State.UNKNOWN: f"ask again at {_time(known.next_query_at, now)}",
-        State.PLANNED: f"to be sent at {_time(known.next_query_at, now)}",
-        State.PENDING: f"{known.owner} is at it" if working else "its worker is gone; to be asked",
-        State.REVIEW_REQUIRED: f"missing: {known.review_reason}",
-        State.SUCCEEDED: f"{known.result_ref}",
-    }
-    return f"{known.state:<15}  attempt {known.attempt}  {ahead.get(known.state, '')}".rstrip()
-
-
-def _time(moment: float | None, now: float) -> str:
-    """A time of day, with the date where that is not today."""
-    if moment is None:
-        return "any time"
-    then, today = time.localtime(moment), time.localtime(now)
-    shape = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S"
-    return time.strftime(shape, then)
+    print(visible(f"{after.operation_id}  {known.state} → {show.short(after, store.now())}"))
 
 
 def _references(options: argparse.Namespace) -> References:
