@@ -34,7 +34,7 @@ def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_exercises_are_complete() -> None:
-    """Twelve exercises, each with hints and at least two wrong answers that differ."""
+    """Thirteen exercises, each with hints and at least two wrong answers that differ."""
     assert len(EXERCISES) == 13
     for number, task in EXERCISES.items():
         assert number == task.number

@@ -22,6 +22,7 @@ from typing import Any
 SEED = 2026
 READS = "A function that reads changes nothing of what it is given."  # holds in every exercise
 Generator = Callable[[Random], Iterator["Case"]]
+Change = tuple[str, str]  # a text that stands once in a program, and what takes its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,12 @@ def answer(function: Callable[..., Any], *given: Any) -> Any:
         return Raises(type(error))
 
 
-def edited(program: str, *changes: tuple[str, str]) -> str:
+def slips(solution: str, *rows: tuple[str, str, *tuple[Change, ...]]) -> tuple[Wrong, ...]:
+    """Wrong answers that are the solution but for a slip: idea, broken rule, and the changes."""
+    return tuple(Wrong(idea, breaks, edited(solution, *changes)) for idea, breaks, *changes in rows)
+
+
+def edited(program: str, *changes: Change) -> str:
     """A program with some of its lines changed. Raises ValueError for a change of nothing."""
     for old, new in changes:
         if program.count(old) != 1:

@@ -5,6 +5,7 @@ from lai.budget import Budget
 from lai.compaction import plan
 from lai.history import History
 from lai.records import Record
+from lai.tokens import estimate_message
 
 
 class Room(Budget):
@@ -14,6 +15,11 @@ class Room(Budget):
         """The whole window, whatever is pinned besides."""
         del pinned
         return self.window
+
+
+def size(records: list[Record]) -> int:
+    """The tokens of the messages among these records."""
+    return sum(estimate_message(r["message"]) for r in records if r["type"] == "message")
 
 
 def cut_within(records: list[Record], room: int) -> Compact | None:

@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from random import Random
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, Wrong, slips
 from lai.course.exercises.records import TEXT, model_says, user_asks
 from lai.lines import Contents, repair_record
 from lai.records import Record, encode
@@ -70,7 +70,6 @@ def my_read(data):
     return records, torn
 """
 
-
 WHOLE = "What stands whole on a line is a record, in the order of the file."
 ENDS = "A line ends at byte 0x0A and nowhere else; U+2028 and U+0085 stand inside of texts."
 UNENDED = "A whole record at the end counts, although its newline is missing."
@@ -134,28 +133,28 @@ STOPPING = """    records = []
 
 WRONG = (
     Wrong("splits the text with splitlines", ENDS, SPLITLINES),
-    Wrong(
-        "stops at the first line that cannot be read",
-        DAMAGE,
-        edited(
-            SOLUTION,
+    *slips(
+        SOLUTION,
+        (
+            "stops at the first line that cannot be read",
+            DAMAGE,
             ("    records = [record for line in lines for record in on_line(line)]\n", STOPPING),
         ),
-    ),
-    Wrong(
-        "takes everything without a newline for torn",
-        UNENDED,
-        edited(SOLUTION, ('records + last, b"" if last else tail', "records, tail")),
-    ),
-    Wrong(
-        "does not expect half a character",
-        TORN,
-        edited(SOLUTION, ("except ValueError:", "except json.JSONDecodeError:")),
-    ),
-    Wrong(
-        "takes every JSON value for a record",
-        TORN,
-        edited(SOLUTION, (' if isinstance(record, dict) and "type" in record else []', "")),
+        (
+            "takes everything without a newline for torn",
+            UNENDED,
+            ('records + last, b"" if last else tail', "records, tail"),
+        ),
+        (
+            "does not expect half a character",
+            TORN,
+            ("except ValueError:", "except json.JSONDecodeError:"),
+        ),
+        (
+            "takes every JSON value for a record",
+            TORN,
+            (' if isinstance(record, dict) and "type" in record else []', ""),
+        ),
     ),
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from random import Random
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, Wrong, slips
 from lai.course.exercises.records import TEXT, model_says, user_asks
 from lai.lines import SEAL, Contents
 from lai.records import Record, encode
@@ -59,7 +59,6 @@ def my_read_line(line):
         records.append(record)
         at = end
 '''
-
 
 ONE = "A line that holds one record has lost nothing."
 GLUED = "All whole records of a line count, also if they are glued; then nothing is lost."
@@ -139,34 +138,24 @@ def my_read_line(line):
         return [], True
 """,
     ),
-    Wrong(
-        "searches the broken rest for objects",
-        INSIDE,
-        edited(
-            SOLUTION,
+    *slips(
+        SOLUTION,
+        (
+            "searches the broken rest for objects",
+            INSIDE,
             ("    while True:", "    while at >= 0:"),
             ("except (ValueError, RecursionError):", SEARCHING),
             ("        at = end\n", "        at = end\n    return records, not sealed\n"),
         ),
-    ),
-    Wrong(
-        "sees a loss in a sealed tail",
-        SEALING,
-        edited(SOLUTION, ('line.endswith(b"\\x18")', "False")),
-    ),
-    Wrong("sees a loss in NULs", FILLER, edited(SOLUTION, (r'" \t\r\0"', r'" \t\r"'))),
-    Wrong(
-        "sees no loss where nothing stands",
-        NOTHING,
-        edited(SOLUTION, ("not records and not sealed", "False")),
-    ),
-    Wrong(
-        "repairs what is not UTF-8", NOT_UTF8, edited(SOLUTION, ('"surrogateescape"', '"replace"'))
-    ),
-    Wrong(
-        "does not expect an error from deep nesting",
-        DEEP,
-        edited(SOLUTION, ("except (ValueError, RecursionError)", "except ValueError")),
+        ("sees a loss in a sealed tail", SEALING, ('line.endswith(b"\\x18")', "False")),
+        ("sees a loss in NULs", FILLER, (r'" \t\r\0"', r'" \t\r"')),
+        ("sees no loss where nothing stands", NOTHING, ("not records and not sealed", "False")),
+        ("repairs what is not UTF-8", NOT_UTF8, ('"surrogateescape"', '"replace"')),
+        (
+            "does not expect an error from deep nesting",
+            DEEP,
+            ("except (ValueError, RecursionError)", "except ValueError"),
+        ),
     ),
 )
 

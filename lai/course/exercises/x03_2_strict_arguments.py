@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from lai.calls import ArgumentsError, parse_arguments
-from lai.course.exercises.model import Case, Exercise, Raises, Wrong, answer, edited
+from lai.course.exercises.model import Case, Exercise, Raises, Wrong, answer, slips
 from lai.course.exercises.records import TEXT
 
 QUESTION = """
@@ -61,7 +61,6 @@ def unique(pairs):
         raise ArgumentsError("a key stands twice")
     return dict(pairs)
 '''
-
 
 PLAIN = "A JSON object is returned as it stands; blanks around it do not matter."
 OBJECT = "Arguments are one JSON object; a list, a text, a number or nothing at all is refused."
@@ -145,20 +144,18 @@ def my_parse_arguments(text):
     return value
 """,
     ),
-    Wrong(
-        "goes on with nothing if it cannot read",
-        JSON_ONLY,
-        edited(SOLUTION, ('raise ArgumentsError(f"not JSON: {error}") from error', "return {}")),
-    ),
-    Wrong(
-        "takes any JSON value", OBJECT, edited(SOLUTION, ("not isinstance(value, dict)", "False"))
-    ),
-    Wrong("lets NaN and infinity pass", NUMBERS, edited(SOLUTION, ("allow_nan=False, ", ""))),
-    Wrong(
-        "refuses NaN, but not 1e999 or half a character",
-        NUMBERS,
-        edited(
-            SOLUTION,
+    *slips(
+        SOLUTION,
+        (
+            "goes on with nothing if it cannot read",
+            JSON_ONLY,
+            ('raise ArgumentsError(f"not JSON: {error}") from error', "return {}"),
+        ),
+        ("takes any JSON value", OBJECT, ("not isinstance(value, dict)", "False")),
+        ("lets NaN and infinity pass", NUMBERS, ("allow_nan=False, ", "")),
+        (
+            "refuses NaN, but not 1e999 or half a character",
+            NUMBERS,
             ("=unique)", "=unique, parse_constant=refuse)"),
             (
                 '        json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8")\n',
@@ -166,11 +163,11 @@ def my_parse_arguments(text):
             ),
             ("def unique", "def refuse(name):\n    raise ArgumentsError(name)\n\n\ndef unique"),
         ),
-    ),
-    Wrong(
-        "lets Python's own errors out",
-        JSON_ONLY,
-        edited(SOLUTION, ("(ValueError, RecursionError)", "ArgumentsError")),
+        (
+            "lets Python's own errors out",
+            JSON_ONLY,
+            ("(ValueError, RecursionError)", "ArgumentsError"),
+        ),
     ),
 )
 

@@ -3,17 +3,10 @@
 from collections.abc import Iterator
 from random import Random
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
-from lai.course.exercises.records import (
-    attempt,
-    model_calls,
-    model_says,
-    tool_answers,
-    user_asks,
-)
-from lai.course.exercises.room import cut_within
+from lai.course.exercises.model import Case, Exercise, slips
+from lai.course.exercises.records import attempt, model_calls, model_says, tool_answers, user_asks
+from lai.course.exercises.room import cut_within, size
 from lai.records import Record
-from lai.tokens import estimate_message
 
 QUESTION = """
 A summary is to take the place of the older messages. Say from which line on messages are kept; a
@@ -71,7 +64,6 @@ def my_cut(records, room):
     return turn or batch
 '''
 
-
 FITS = "As long as everything fits, nothing is cut."
 OPEN = "While a call is open nothing is cut: it is settled first."
 TURNS = "The cut is in front of a user message, and the kept turns fit into the room."
@@ -91,32 +83,28 @@ def _turn(number: int, calls: int = 1, text: str = SMALL) -> list[Record]:
     return [user_asks(f"第 {number} 页"), model_calls(*ids), *results, model_says()]
 
 
-def _size(records: list[Record]) -> int:
-    return sum(estimate_message(r["message"]) for r in records if r["type"] == "message")
-
-
 def _written() -> list[Case]:
     three = [*_turn(1), *_turn(2), *_turn(3)]  # turns begin on the lines 1, 5, 9
     paid = [*three[:6], *attempt(1, "succeeded", "call_2_0"), *three[6:]]  # and here on 1, 5, 12
     last, long = three[8:], [user_asks(), *_turn(1)[1:3], *_turn(2)[1:3], *_turn(3)[1:3]]
     many = [*_turn(1), user_asks(), *_turn(2, calls=4)[1:-1]]
     large = [*_turn(1), user_asks(LARGE)]
-    whole, late = _size(three), _size(three[4:])
+    whole, late = size(three), size(three[4:])
     rows: list[tuple[str, list[Record], int, int | None]] = [
         (FITS, three, whole, None),
         (TURNS, three, whole - 1, 5),
         (TURNS, three, late, 5),
         (TURNS, three, late - 1, 9),
-        (LEDGER, paid, _size(last), 12),
+        (LEDGER, paid, size(last), 12),
         (LEDGER, paid, whole, None),
         (OPEN, three[:-2], 1, None),
         (OPEN, [*three[:-2], *attempt(1, "succeeded", "call_3_0")], 1, None),
         (LAST, large, 10, 5),
         (LAST, three, 1, 12),
-        (BATCH, many, _size(many[-2:]), 6),
-        (BATCH, long, _size(long[-1:]), 6),
-        (LONG_TURN, long, _size(long[-4:]), 4),
-        (LONG_TURN, long, _size(long[-4:]) - 1, 6),
+        (BATCH, many, size(many[-2:]), 6),
+        (BATCH, long, size(long[-1:]), 6),
+        (LONG_TURN, long, size(long[-4:]), 4),
+        (LONG_TURN, long, size(long[-4:]) - 1, 6),
         (FIRST, [user_asks(LARGE)], 10, None),
         (FIRST, [], 1, None),
     ]
@@ -133,7 +121,7 @@ def _generated(chance: Random) -> Iterator[Case]:
             text = chance.choice([SMALL, SMALL * 9, LARGE])
             records += _turn(number, chance.randrange(1, 4), text)
         records = records[: len(records) - chance.randrange(4)]
-        room = chance.randrange(1, _size(records) + 20)
+        room = chance.randrange(1, size(records) + 20)
         first = _library(records, room)
         yield Case(rule, (records, room), first, _tokens(records), made=True)
 
@@ -144,37 +132,31 @@ def _library(records: list[Record], room: int) -> int | None:
 
 
 def _tokens(records: list[Record]) -> str:
-    sizes = [str(_size([record])) for record in records if record["type"] == "message"]
+    sizes = [str(size([record])) for record in records if record["type"] == "message"]
     return f"tokens of the messages, in order: {' '.join(sizes)}"
 
 
-WRONG = (
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    (
         "cuts between a call and its results",
         BATCH,
-        edited(
-            SOLUTION,
-            (
-                "            batches[-1][1] += estimate_message(message)\n",
-                "            batches.append([line, estimate_message(message), False])\n",
-            ),
+        (
+            "            batches[-1][1] += estimate_message(message)\n",
+            "            batches.append([line, estimate_message(message), False])\n",
         ),
     ),
-    Wrong("cuts while a call is open", OPEN, edited(SOLUTION, ("if waiting or sum", "if sum"))),
-    Wrong(
-        "tears turns apart",
-        TURNS,
-        edited(SOLUTION, ("return turn or batch or line", "return batch or line")),
-    ),
-    Wrong(
+    ("cuts while a call is open", OPEN, ("if waiting or sum", "if sum")),
+    ("tears turns apart", TURNS, ("return turn or batch or line", "return batch or line")),
+    (
         "lets the last message go if it is too large",
         LAST,
-        edited(SOLUTION, ("return turn or batch or line", "return turn or batch")),
+        ("return turn or batch or line", "return turn or batch"),
     ),
-    Wrong(
+    (
         "cuts although everything fits",
         FITS,
-        edited(SOLUTION, (" or sum(tokens for _, tokens, _ in batches) <= room", "")),
+        (" or sum(tokens for _, tokens, _ in batches) <= room", ""),
     ),
 )
 

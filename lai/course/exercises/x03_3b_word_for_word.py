@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from random import Random
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.actions import Compact
+from lai.course.exercises.model import Case, Exercise, slips
 from lai.course.exercises.records import TEXT, model_calls, model_says, tool_answers, user_asks
-from lai.course.exercises.room import cut_within
+from lai.course.exercises.room import cut_within, size
 from lai.records import Message, Record, message_record
-from lai.tokens import estimate_message
 
 QUESTION = """
 The log is cut in front of the line `first_kept`, and a summary stands for what was before. Two
@@ -47,7 +47,6 @@ def my_pinned(records, first_kept):
         pinned += [m for m in gone if m["role"] == "user"][-1:]
     return pinned
 '''
-
 
 SYSTEM = "Instructions stay, wherever they stood."
 ACTIVE = "The request that is being worked on stays if its line is cut away."
@@ -95,42 +94,36 @@ def _generated(chance: Random) -> Iterator[Case]:
             records.append(model_says(f"完 {number}"))
         if chance.randrange(3) and records[-2]["message"]["role"] == "tool":
             records.pop()
-        room = chance.randrange(1, _size(records))
+        room = chance.randrange(1, size(records))
         action = cut_within(records, room)
         if action:
-            pinned = [m for m in action.pinned if isinstance(m, dict)]
-            yield Case(rule, (records, action.first_kept), pinned, made=True)
-
-
-def _size(records: list[Record]) -> int:
-    return sum(estimate_message(record["message"]) for record in records)
+            yield Case(rule, (records, action.first_kept), _messages(action), made=True)
 
 
 def _library(records: list[Record], first_kept: int) -> list[Message]:
     """The library chooses the cut itself, so the room is looked for that leads it there."""
-    for room in range(1, _size(records)):
+    for room in range(1, size(records)):
         action = cut_within(records, room)
         if action and action.first_kept == first_kept:
-            return [m for m in action.pinned if isinstance(m, dict)]
+            return _messages(action)
     raise LookupError(f"the library never cuts at line {first_kept}")
 
 
-WRONG = (
-    Wrong(
-        "keeps the instructions only", ACTIVE, edited(SOLUTION, ("if not over and", "if False and"))
-    ),
-    Wrong(
-        "forgets the instructions",
-        SYSTEM,
-        edited(SOLUTION, ('in ("system", "developer")', "in ()")),
-    ),
-    Wrong("pins a request that was answered", DONE, edited(SOLUTION, ("not over and ", ""))),
-    Wrong(
+def _messages(action: Compact) -> list[Message]:
+    return [pinned for pinned in action.pinned if isinstance(pinned, dict)]
+
+
+WRONG = slips(
+    SOLUTION,
+    ("keeps the instructions only", ACTIVE, ("if not over and", "if False and")),
+    ("forgets the instructions", SYSTEM, ('in ("system", "developer")', "in ()")),
+    ("pins a request that was answered", DONE, ("not over and ", "")),
+    (
         "pins the request of an earlier turn beside the active one",
         NEAR,
-        edited(SOLUTION, (' and not any(m["role"] == "user" for m in kept)', "")),
+        (' and not any(m["role"] == "user" for m in kept)', ""),
     ),
-    Wrong("pins every request", ACTIVE, edited(SOLUTION, ("[-1:]", ""))),
+    ("pins every request", ACTIVE, ("[-1:]", "")),
 )
 
 EXERCISE = Exercise(

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from lai.calls import arguments_sha256
-from lai.course.exercises.model import Case, Exercise, Raises, Wrong, answer, edited
+from lai.course.exercises.model import Case, Exercise, Raises, answer, slips
 from lai.course.exercises.records import TEXT
 
 QUESTION = """
@@ -48,7 +48,6 @@ def my_arguments_sha256(arguments):
     )
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 '''
-
 
 KNOWN = "The hash is taken of the canonical form, as published."
 ORDER = "The order of the keys does not count, at any level."
@@ -105,34 +104,25 @@ def _value(chance: Random, depth: int) -> Any:
     return plain[chance.randrange(len(plain))]
 
 
-WRONG = (
-    Wrong("lets the order of the keys count", ORDER, edited(SOLUTION, ("sort_keys=True, ", ""))),
-    Wrong("leaves the blanks in", KNOWN, edited(SOLUTION, ('separators=(",", ":"), ', ""))),
-    Wrong("writes everything in ASCII", AS_IT_IS, edited(SOLUTION, ("ensure_ascii=False, ", ""))),
-    Wrong("hashes NaN", NO_FORM, edited(SOLUTION, (", allow_nan=False", ""))),
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    ("lets the order of the keys count", ORDER, ("sort_keys=True, ", "")),
+    ("leaves the blanks in", KNOWN, ('separators=(",", ":"), ', "")),
+    ("writes everything in ASCII", AS_IT_IS, ("ensure_ascii=False, ", "")),
+    ("hashes NaN", NO_FORM, (", allow_nan=False", "")),
+    (
         "sorts the outer keys only",
         ORDER,
-        edited(
-            SOLUTION,
-            ("        arguments, ", "        dict(sorted(arguments.items())), "),
-            ("sort_keys=True, ", ""),
-        ),
+        ("        arguments, ", "        dict(sorted(arguments.items())), "),
+        ("sort_keys=True, ", ""),
     ),
-    Wrong(
+    (
         "normalises the text first",
         DIFFERENT,
-        edited(
-            SOLUTION,
-            ("import json\n", "import json\nimport unicodedata\n"),
-            ("text.encode", 'unicodedata.normalize("NFC", text).encode'),
-        ),
+        ("import json\n", "import json\nimport unicodedata\n"),
+        ("text.encode", 'unicodedata.normalize("NFC", text).encode'),
     ),
-    Wrong(
-        "replaces what UTF-8 cannot hold",
-        NO_FORM,
-        edited(SOLUTION, ('"utf-8"', '"utf-8", "replace"')),
-    ),
+    ("replaces what UTF-8 cannot hold", NO_FORM, ('"utf-8"', '"utf-8", "replace"')),
 )
 
 EXERCISE = Exercise(

@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
-from lai.course.exercises.model import READS, Case, Exercise, Wrong, edited
-from lai.course.exercises.records import (
-    attempt,
-    model_calls,
-    model_says,
-    tool_answers,
-    user_asks,
-)
+from lai.course.exercises.model import READS, Case, Exercise, Wrong, slips
+from lai.course.exercises.records import attempt, model_calls, model_says, tool_answers, user_asks
 from lai.ledger import pending_tool_calls
 from lai.records import JSON, Record
 
@@ -75,7 +69,6 @@ BY_OUTCOME = """
             if record.get("status") in ("succeeded", "failed", "rejected"):
                 answer(batches, record["tool_call_id"])
 """
-
 
 OPEN = "A call without a result is open, and open calls are given in their order."
 LEDGER = "An outcome in the ledger is no result: the model has not been told."
@@ -149,26 +142,24 @@ def my_pending_tool_calls(records):
     return pending
 """,
     ),
-    Wrong(
-        "takes an outcome in the ledger for a result",
-        LEDGER,
-        edited(
-            SOLUTION,
+    *slips(
+        SOLUTION,
+        (
+            "takes an outcome in the ledger for a result",
+            LEDGER,
             ("            continue\n", f"{BY_OUTCOME}            continue\n"),
         ),
-    ),
-    Wrong(
-        "answers the oldest open call", TWICE, edited(SOLUTION, ("reversed(batches)", "batches"))
-    ),
-    Wrong(
-        "takes the calls out of the records themselves",
-        READS,
-        edited(SOLUTION, ('list(message.get("tool_calls", []))', 'message.get("tool_calls", [])')),
-    ),
-    Wrong(
-        "answers the last call of a message first",
-        IN_ORDER,
-        edited(SOLUTION, ("in enumerate(batch):", "in reversed(list(enumerate(batch))):")),
+        ("answers the oldest open call", TWICE, ("reversed(batches)", "batches")),
+        (
+            "takes the calls out of the records themselves",
+            READS,
+            ('list(message.get("tool_calls", []))', 'message.get("tool_calls", [])'),
+        ),
+        (
+            "answers the last call of a message first",
+            IN_ORDER,
+            ("in enumerate(batch):", "in reversed(list(enumerate(batch))):"),
+        ),
     ),
 )
 

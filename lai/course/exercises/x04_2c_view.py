@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 
 from lai.context import build_prompt_view
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, Wrong, slips
 from lai.course.exercises.records import (
     TEXT,
     attempt,
@@ -57,7 +57,6 @@ def my_build_prompt_view(records):
             view += [message, *answers]
     return view
 '''
-
 
 MESSAGES = "The view has the messages, in their order, and nothing else."
 LEDGER = "The ledger never enters the view."
@@ -129,43 +128,31 @@ def my_build_prompt_view(records):
     return [record.get("message", record) for record in records]
 """,
     ),
-    Wrong(
-        "leaves out the open call only, not its message",
-        BATCH,
-        edited(
-            SOLUTION,
+    *slips(
+        SOLUTION,
+        (
+            "leaves out the open call only, not its message",
+            BATCH,
             (" and None not in answers", ""),
             ("[message, *answers]", "[message, *(answer for answer in answers if answer)]"),
         ),
-    ),
-    Wrong(
-        "lets the results stand in the order in which they came",
-        ORDER,
-        edited(
-            SOLUTION,
-            (
-                "        answers = [results",
-                "        answers = sorted((results",
-            ),
+        (
+            "lets the results stand in the order in which they came",
+            ORDER,
+            ("        answers = [results", "        answers = sorted((results"),
             (
                 'message.get("tool_calls", [])]\n',
                 'message.get("tool_calls", [])), key=lambda m: messages.index(m) if m else -1)\n',
             ),
         ),
-    ),
-    Wrong(
-        "sends a result that answers nothing",
-        STRAY,
-        edited(
-            SOLUTION,
+        (
+            "sends a result that answers nothing",
+            STRAY,
             ('message["role"] != "tool" and None', "message not in results.values() and None"),
         ),
-    ),
-    Wrong(
-        "takes the last result of a call, not the first",
-        STRAY,
-        edited(
-            SOLUTION,
+        (
+            "takes the last result of a call, not the first",
+            STRAY,
             (
                 'results.get(message["tool_call_id"], True) is None',
                 'message["tool_call_id"] in results',

@@ -1,6 +1,6 @@
 """04.3a: the policy table. Where a call stands and what its tool promises decide the move."""
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, slips
 from lai.recovery import POLICY, Move, Standing
 from lai.tools import Effect
 
@@ -65,7 +65,6 @@ def my_move(standing, promise):
     return Move.ASK
 '''
 
-
 RULES = {
     Standing.NEW: "A call without an attempt is asked about, unless its tool only reads.",
     Standing.APPROVED: "What this process was given a yes for is attempted.",
@@ -110,45 +109,40 @@ def _library(standing: Standing, promise: Effect) -> Move:
     return POLICY[standing][promise]
 
 
-WRONG = (
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    (
         "retries blindly",
         RULES[Standing.UNKNOWN],
-        edited(SOLUTION, ("return Move.ATTEMPT if again else Move.VERDICT", "return Move.ATTEMPT")),
+        ("return Move.ATTEMPT if again else Move.VERDICT", "return Move.ATTEMPT"),
     ),
-    Wrong(
+    (
         "runs what was running once more",
         RULES[Standing.RUNNING],
-        edited(
-            SOLUTION,
-            (
-                "return Move.SETTLE\n        case Standing.APPROVED",
-                "return Move.ATTEMPT\n        case Standing.APPROVED",
-            ),
+        (
+            "return Move.SETTLE\n        case Standing.APPROVED",
+            "return Move.ATTEMPT\n        case Standing.APPROVED",
         ),
     ),
-    Wrong(
+    (
         "calls an unknown outcome a failure",
         RULES[Standing.UNKNOWN],
-        edited(SOLUTION, ("Standing.REJECTED |", "Standing.REJECTED | Standing.UNKNOWN |")),
+        ("Standing.REJECTED |", "Standing.REJECTED | Standing.UNKNOWN |"),
     ),
-    Wrong(
+    (
         "uses a yes that another process was given",
         RULES[Standing.LEFT_APPROVED],
-        edited(
-            SOLUTION,
-            ("case Standing.APPROVED:", "case Standing.APPROVED | Standing.LEFT_APPROVED:"),
-        ),
+        ("case Standing.APPROVED:", "case Standing.APPROVED | Standing.LEFT_APPROVED:"),
     ),
-    Wrong(
+    (
         "asks again after a no",
         RULES[Standing.REJECTED],
-        edited(SOLUTION, ("Standing.REJECTED | Standing.CONCLUDED", "Standing.CONCLUDED")),
+        ("Standing.REJECTED | Standing.CONCLUDED", "Standing.CONCLUDED"),
     ),
-    Wrong(
+    (
         "decides by where the call stands alone",
         RULES[Standing.LEFT_RETRY],
-        edited(SOLUTION, ("again = promise in (Effect.IDEMPOTENT, Effect.KEYED)", "again = True")),
+        ("again = promise in (Effect.IDEMPOTENT, Effect.KEYED)", "again = True"),
     ),
 )
 

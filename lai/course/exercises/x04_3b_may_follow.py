@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 
 from lai.actions import Publish
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, slips
 from lai.course.exercises.records import (
     attempt,
     ledger_line,
@@ -76,7 +76,6 @@ def my_may_follow(records, record):
     return call_id not in answered and not running
 '''
 
-
 BEGIN = "An attempt begins approved or rejected, and with nothing else."
 AGREED = "After a yes comes running, or a no that withdraws it; an outcome needs running before it."
 OUTCOME = "After running comes one of the three outcomes."
@@ -86,60 +85,54 @@ CALL = "An attempt belongs to one call for good."
 VERDICT = "A verdict is for an attempt that is unknown, and is given once."
 RECEIPT = "A receipt comes after the outcome: never while the attempt is running."
 ONCE = "A call gets one receipt."
+ANY = "Whatever the log: transitions by the table, a verdict once, a receipt after the outcome."
 
 HEAD = [user_asks(), model_calls("call_1", "call_2")]
 STATUSES = "approved rejected running succeeded failed unknown".split()
+UNKNOWN_1, HAPPENED = attempt(1, "unknown"), verdict("happened")
+ANSWERED = [*attempt(1, "succeeded"), tool_answers("call_1")]
+# Of one attempt: its records so far, the statuses that may follow, and some that may not.
+TRANSITIONS: list[tuple[str, list[Record], str, str]] = [
+    (BEGIN, [], "approved rejected", "running succeeded failed unknown"),
+    (AGREED, attempt(1, "approved"), "running rejected", "approved succeeded failed unknown"),
+    (OUTCOME, attempt(1, "running"), "succeeded failed unknown", "approved rejected running"),
+    *((END, attempt(1, s), "", " ".join(STATUSES)) for s in ("succeeded", "failed", "rejected")),
+    (UNKNOWN, UNKNOWN_1, "succeeded failed unknown", "approved rejected running"),
+    (VERDICT, [*UNKNOWN_1, HAPPENED], "", "running succeeded failed unknown"),
+]
+OTHERS: list[tuple[str, list[Record], Record, bool]] = [
+    (CALL, attempt(1, "approved"), ledger_line("exec_1", "call_2", "running"), False),
+    (CALL, attempt(1, "approved"), ledger_line("exec_2", "call_2", "approved"), True),
+    (VERDICT, UNKNOWN_1, HAPPENED, True),
+    (VERDICT, UNKNOWN_1, verdict("not_happened"), True),
+    (VERDICT, attempt(1, "running"), HAPPENED, False),
+    (VERDICT, [], HAPPENED, False),
+    (VERDICT, [*UNKNOWN_1, verdict("not_happened")], HAPPENED, False),
+    *((RECEIPT, attempt(1, s), tool_answers("call_1"), s != "running") for s in STATUSES[1:]),
+    (RECEIPT, [*UNKNOWN_1, *attempt(2, "running")], tool_answers("call_1"), False),
+    (RECEIPT, [*ANSWERED[:-1], *attempt(2, "running", "call_2")], tool_answers("call_1"), True),
+    *((ONCE, ANSWERED, tool_answers("call_1", text), False) for text in ("{}", "又一次")),
+]
 
 
 def _written() -> list[Case]:
-    receipt, none = tool_answers("call_1"), list[Record]()
-    unknown, retried = attempt(1, "unknown"), [*attempt(1, "unknown"), *attempt(2, "running")]
-    rows: list[tuple[str, list[Record], str, str]] = [
-        (BEGIN, none, "approved rejected", "running succeeded failed unknown"),
-        (AGREED, attempt(1, "approved"), "running rejected", "approved succeeded failed unknown"),
-        (OUTCOME, attempt(1, "running"), "succeeded failed unknown", "approved rejected running"),
-        (END, attempt(1, "succeeded"), "", " ".join(STATUSES)),
-        (END, attempt(1, "failed"), "", " ".join(STATUSES)),
-        (END, attempt(1, "rejected"), "", " ".join(STATUSES)),
-        (UNKNOWN, unknown, "succeeded failed unknown", "approved rejected running"),
-        (VERDICT, [*unknown, verdict("happened")], "", "running succeeded failed unknown"),
-    ]
-    cases = [
-        Case(rule, ([*HEAD, *log], ledger_line("exec_1", "call_1", status)), may)
-        for rule, log, *words in rows
+    rows = [
+        (rule, log, ledger_line("exec_1", "call_1", status), may)
+        for rule, log, *words in TRANSITIONS
         for may, statuses in zip((True, False), words, strict=True)
         for status in statuses.split()
     ]
-    more: list[tuple[str, list[Record], Record, bool]] = [
-        (CALL, attempt(1, "approved"), ledger_line("exec_1", "call_2", "running"), False),
-        (CALL, attempt(1, "approved"), ledger_line("exec_2", "call_2", "approved"), True),
-        (VERDICT, unknown, verdict("happened"), True),
-        (VERDICT, unknown, verdict("not_happened"), True),
-        (VERDICT, attempt(1, "running"), verdict("happened"), False),
-        (VERDICT, none, verdict("happened"), False),
-        (VERDICT, [*unknown, verdict("not_happened")], verdict("happened"), False),
-        *((RECEIPT, attempt(1, end), receipt, end != "running") for end in STATUSES[1:]),
-        (RECEIPT, retried, receipt, False),
-        (RECEIPT, [*attempt(1, "succeeded"), *attempt(2, "running", "call_2")], receipt, True),
-        (ONCE, [*attempt(1, "succeeded"), receipt], receipt, False),
-        (ONCE, [*attempt(1, "succeeded"), receipt], tool_answers("call_1", "又一次"), False),
-    ]
-    return cases + [Case(rule, ([*HEAD, *log], record), may) for rule, log, record, may in more]
+    return [Case(rule, ([*HEAD, *log], record), may) for rule, log, record, may in [*rows, *OTHERS]]
 
 
 def _generated(chance: Random) -> Iterator[Case]:
-    rule = (
-        "Whatever the log: transitions by the table, a verdict once, a receipt after the outcome."
-    )
     for _ in range(100):
         records = list(HEAD)
         for _ in range(chance.randrange(3, 20)):
-            record = _some_record(chance, records)
-            if record and _library(records, record):
+            if (record := _some_record(chance, records)) and _library(records, record):
                 records.append(record)
-        record = _some_record(chance, records)
-        if record:
-            yield Case(rule, (records, record), _library(records, record), made=True)
+        if record := _some_record(chance, records):
+            yield Case(ANY, (records, record), _library(records, record), made=True)
 
 
 def _some_record(chance: Random, records: list[Record]) -> Record | None:
@@ -149,8 +142,7 @@ def _some_record(chance: Random, records: list[Record]) -> Record | None:
             return verdict(chance.choice(["happened", "not_happened"]), number)
         case 1:
             ends = [r["status"] for r in records if r.get("tool_call_id") == "call_1"]
-            settled = ends and ends[-1] != "approved"
-            return tool_answers("call_1") if settled else None
+            return tool_answers("call_1") if ends and ends[-1] != "approved" else None
     return ledger_line(f"exec_{number}", call_id, chance.choice(STATUSES))
 
 
@@ -160,8 +152,7 @@ def _library(records: list[Record], record: Record) -> bool:
     if record["type"] == "message":
         history.declined |= set(history.ledger.executions)
         action = decide(history, [])
-        wanted = record["message"]["tool_call_id"]
-        return isinstance(action, Publish) and action.call.id == wanted
+        return isinstance(action, Publish) and action.call.id == record["message"]["tool_call_id"]
     try:
         history.ledger.check(record)
     except IllegalTransition:
@@ -169,45 +160,30 @@ def _library(records: list[Record], record: Record) -> bool:
     return True
 
 
-WRONG = (
-    Wrong(
-        "lets a receipt go before the outcome",
-        RECEIPT,
-        edited(SOLUTION, ("call_id not in answered and not running", "call_id not in answered")),
-    ),
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    ("lets a receipt go before the outcome", RECEIPT, (" and not running", "")),
+    (
         "takes unknown for an end",
         UNKNOWN,
-        edited(SOLUTION, ('    "unknown": ["succeeded", "failed", "unknown"],\n', "")),
+        ('    "unknown": ["succeeded", "failed", "unknown"],\n', ""),
     ),
-    Wrong(
+    (
         "lets an attempt run without an approval",
         BEGIN,
-        edited(
-            SOLUTION,
-            ('None: ["approved", "rejected"]', 'None: ["approved", "rejected", "running"]'),
-        ),
+        ('None: ["approved", "rejected"]', 'None: ["approved", "rejected", "running"]'),
     ),
-    Wrong(
+    (
         "lets a second outcome replace the first",
         END,
-        edited(
-            SOLUTION,
-            (
-                '    "unknown": ["succ',
-                '    "succeeded": ["failed"],\n    "failed": ["succeeded"],\n    "unknown": ["succ',
-            ),
+        (
+            '    "unknown": ["succ',
+            '    "succeeded": ["failed"],\n    "failed": ["succeeded"],\n    "unknown": ["succ',
         ),
     ),
-    Wrong("takes a verdict twice", VERDICT, edited(SOLUTION, (" and name not in judged", ""))),
-    Wrong(
-        "lets an attempt change its call",
-        CALL,
-        edited(SOLUTION, ('!= record["tool_call_id"]:', "== ...:")),
-    ),
-    Wrong(
-        "gives a second receipt", ONCE, edited(SOLUTION, ("call_id not in answered and not", "not"))
-    ),
+    ("takes a verdict twice", VERDICT, (" and name not in judged", "")),
+    ("lets an attempt change its call", CALL, ('!= record["tool_call_id"]:', "== ...:")),
+    ("gives a second receipt", ONCE, ("call_id not in answered and not", "not")),
 )
 
 EXERCISE = Exercise(

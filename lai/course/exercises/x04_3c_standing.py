@@ -3,14 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
-from lai.course.exercises.records import (
-    attempt,
-    ledger_line,
-    model_calls,
-    user_asks,
-    verdict,
-)
+from lai.course.exercises.model import Case, Exercise, slips
+from lai.course.exercises.records import attempt, ledger_line, model_calls, user_asks, verdict
 from lai.history import History
 from lai.records import Record
 from lai.recovery import Standing, standing
@@ -83,7 +77,6 @@ def my_standing(records):
     )
 '''
 
-
 NEW = "A call without an attempt is new."
 LEFT = "An approval that was never used says that nothing has happened; a retry's names its origin."
 RUNNING = "running in the log means interrupted."
@@ -97,42 +90,45 @@ DOUBT = "A refused retry says nothing about the attempt before it, which is stil
 MERGED = "What is known of an attempt is all of its records, not only the last one."
 
 
+# Records that several cases share: three attempts in doubt, and what may follow one.
+ONE, TWO, THREE = (attempt(n, "unknown", retry=n > 1) for n in (1, 2, 3))
+UNUSED = attempt(2, "approved", retry=True)
+DENIED, DENIED_THREE = verdict("not_happened"), verdict("not_happened", 3)
+MOVED = ledger_line("exec_1", "call_1", "unknown", target="moved")
+AGAIN = ledger_line("exec_1", "call_1", "unknown")
+ROWS: list[tuple[str, list[Record], Standing]] = [
+    (NEW, [], Standing.NEW),
+    (LEFT, attempt(1, "approved"), Standing.LEFT_APPROVED),
+    (RUNNING, attempt(1, "running"), Standing.RUNNING),
+    (ENDED, attempt(1, "succeeded"), Standing.CONCLUDED),
+    (ENDED, attempt(1, "failed"), Standing.CONCLUDED),
+    (ENDED, attempt(1, "rejected"), Standing.REJECTED),
+    (OPEN, ONE, Standing.UNKNOWN),
+    (ENDED, [*ONE, verdict("happened")], Standing.CONCLUDED),
+    (OPEN, [*ONE, *TWO], Standing.UNKNOWN),
+    (LEFT, [*ONE, *UNUSED], Standing.LEFT_RETRY),
+    (RUNNING, [*ONE, *attempt(2, "running", retry=True)], Standing.RUNNING),
+    (COUNT, [*ONE, *TWO, *THREE], Standing.UNDECIDED),
+    (COUNT, [*ONE, *UNUSED, *THREE], Standing.UNKNOWN),
+    (GRANTED, [*ONE, DENIED], Standing.NOT_HAPPENED),
+    (GRANTED, [*ONE, *TWO, *THREE, DENIED_THREE], Standing.NOT_HAPPENED),
+    (GRANTED, [*ONE, *TWO, *THREE, DENIED_THREE, *attempt(4, "unknown")], Standing.UNDECIDED),
+    (GRANTED, [*ONE, DENIED, *TWO, *THREE], Standing.UNKNOWN),
+    (GRANTED, [*ONE, DENIED, *attempt(2, "approved")], Standing.LEFT_APPROVED),
+    (STOP, attempt(1, "unknown", cause="interrupt"), Standing.UNDECIDED),
+    (STOP, attempt(1, "unknown", cause="crash"), Standing.UNKNOWN),
+    (STOP, attempt(1, "unknown", key="expired"), Standing.UNDECIDED),
+    (STOP, [*ONE, MOVED], Standing.UNDECIDED),
+    (LOOKUP, attempt(1, "unknown", lookup="absent"), Standing.ABSENT),
+    (LOOKUP, attempt(1, "unknown", lookup="inconclusive"), Standing.UNDECIDED),
+    (DOUBT, [*ONE, *attempt(2, "rejected")], Standing.UNDECIDED),
+    (DOUBT, [*ONE, DENIED, *attempt(2, "rejected")], Standing.REJECTED),
+    (MERGED, [*ONE, MOVED, AGAIN], Standing.UNDECIDED),
+]
+
+
 def _written() -> list[Case]:
-    one, two = attempt(1, "unknown"), attempt(2, "unknown", retry=True)
-    three, unused = attempt(3, "unknown", retry=True), attempt(2, "approved", retry=True)
-    denied = verdict("not_happened", 3)
-    moved = ledger_line("exec_1", "call_1", "unknown", target="moved")
-    again = ledger_line("exec_1", "call_1", "unknown")
-    rows: list[tuple[str, list[Record], Standing]] = [
-        (NEW, [], Standing.NEW),
-        (LEFT, attempt(1, "approved"), Standing.LEFT_APPROVED),
-        (RUNNING, attempt(1, "running"), Standing.RUNNING),
-        (ENDED, attempt(1, "succeeded"), Standing.CONCLUDED),
-        (ENDED, attempt(1, "failed"), Standing.CONCLUDED),
-        (ENDED, attempt(1, "rejected"), Standing.REJECTED),
-        (OPEN, one, Standing.UNKNOWN),
-        (ENDED, [*one, verdict("happened")], Standing.CONCLUDED),
-        (OPEN, [*one, *two], Standing.UNKNOWN),
-        (LEFT, [*one, *unused], Standing.LEFT_RETRY),
-        (RUNNING, [*one, *attempt(2, "running", retry=True)], Standing.RUNNING),
-        (COUNT, [*one, *two, *three], Standing.UNDECIDED),
-        (COUNT, [*one, *unused, *three], Standing.UNKNOWN),
-        (GRANTED, [*one, verdict("not_happened")], Standing.NOT_HAPPENED),
-        (GRANTED, [*one, *two, *three, denied], Standing.NOT_HAPPENED),
-        (GRANTED, [*one, *two, *three, denied, *attempt(4, "unknown")], Standing.UNDECIDED),
-        (GRANTED, [*one, verdict("not_happened"), *two, *three], Standing.UNKNOWN),
-        (GRANTED, [*one, verdict("not_happened"), *attempt(2, "approved")], Standing.LEFT_APPROVED),
-        (STOP, attempt(1, "unknown", cause="interrupt"), Standing.UNDECIDED),
-        (STOP, attempt(1, "unknown", cause="crash"), Standing.UNKNOWN),
-        (STOP, attempt(1, "unknown", key="expired"), Standing.UNDECIDED),
-        (STOP, [*one, moved], Standing.UNDECIDED),
-        (LOOKUP, attempt(1, "unknown", lookup="absent"), Standing.ABSENT),
-        (LOOKUP, attempt(1, "unknown", lookup="inconclusive"), Standing.UNDECIDED),
-        (DOUBT, [*one, *attempt(2, "rejected")], Standing.UNDECIDED),
-        (DOUBT, [*one, verdict("not_happened"), *attempt(2, "rejected")], Standing.REJECTED),
-        (MERGED, [*one, moved, again], Standing.UNDECIDED),
-    ]
-    return [Case(rule, (records,), row) for rule, records, row in rows]
+    return [Case(rule, (records,), row) for rule, records, row in ROWS]
 
 
 def _generated(chance: Random) -> Iterator[Case]:
@@ -162,48 +158,28 @@ def _library(records: list[Record]) -> Standing:
     return standing(call, tool, history)[0]
 
 
-WRONG = (
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    (
         "takes unknown for an outcome like failed",
         OPEN,
-        edited(SOLUTION, ('{"succeeded", "failed"} &', '{"succeeded", "failed", "unknown"} &')),
+        ('{"succeeded", "failed"} &', '{"succeeded", "failed", "unknown"} &'),
     ),
-    Wrong(
-        "tries for ever",
-        COUNT,
-        edited(SOLUTION, (" or len(started) >= 3 + len(told)", "")),
-    ),
-    Wrong(
-        "counts approvals that were never used",
-        COUNT,
-        edited(SOLUTION, ("len(started)", "len(attempts)")),
-    ),
-    Wrong(
+    ("tries for ever", COUNT, (" or len(started) >= 3 + len(told)", "")),
+    ("counts approvals that were never used", COUNT, ("len(started)", "len(attempts)")),
+    (
         "lets a refused retry end the doubt",
         DOUBT,
-        edited(
-            SOLUTION, ("Standing.UNDECIDED if doubtful else Standing.REJECTED", "Standing.REJECTED")
-        ),
+        ("Standing.UNDECIDED if doubtful else Standing.REJECTED", "Standing.REJECTED"),
     ),
-    Wrong(
-        "repeats what a person stopped", STOP, edited(SOLUTION, ('("cause", "interrupt"), ', ""))
-    ),
-    Wrong(
+    ("repeats what a person stopped", STOP, ('("cause", "interrupt"), ', "")),
+    (
         "takes an inconclusive look-up for none",
         LOOKUP,
-        edited(
-            SOLUTION,
-            ('last.get("lookup"), Standing.UNDECIDED', 'last.get("lookup"), Standing.UNKNOWN'),
-        ),
+        ('last.get("lookup"), Standing.UNDECIDED', 'last.get("lookup"), Standing.UNKNOWN'),
     ),
-    Wrong(
-        "looks at the last record only",
-        MERGED,
-        edited(SOLUTION, ("attempts.get(name, {}) | record", "record")),
-    ),
-    Wrong(
-        "does not listen to a verdict", GRANTED, edited(SOLUTION, ("if name in told:", "if False:"))
-    ),
+    ("looks at the last record only", MERGED, ("attempts.get(name, {}) | record", "record")),
+    ("does not listen to a verdict", GRANTED, ("if name in told:", "if False:")),
 )
 
 EXERCISE = Exercise(

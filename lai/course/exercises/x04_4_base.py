@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 
 from lai.calls import Call
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, slips
 from lai.course.exercises.records import ledger_line
 from lai.executions import after
 from lai.outcome import bases, obstacle
@@ -61,7 +61,6 @@ def version(content):
     """The hash of a file's bytes, None for no file."""
     return None if content is None else hashlib.sha256(content).hexdigest()
 '''
-
 
 FIRST = "A first attempt replaces the version that a person saw, and no other."
 RETRY = "A retry may find the base, or what the attempt before it has written already."
@@ -149,51 +148,33 @@ def _library(found: bytes | None, wanted: bytes, record: Record, retry: bool) ->
     return may
 
 
-WRONG = (
-    Wrong(
-        "never looks", FIRST, edited(SOLUTION, ("return version(found) in accepted", "return True"))
-    ),
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    ("never looks", FIRST, ("return version(found) in accepted", "return True")),
+    (
         "lets a retry write whatever is there",
         MOVED,
-        edited(
-            SOLUTION,
-            ("return version(found) in accepted", "return retry or version(found) in accepted"),
-        ),
+        ("return version(found) in accepted", "return retry or version(found) in accepted"),
     ),
-    Wrong(
+    (
         "takes no base on record for a base of no file",
         OLD,
-        edited(
-            SOLUTION,
-            ('if "base_sha256" not in record', "if False"),
-            ('[record["base_sha256"], version', '[record.get("base_sha256"), version'),
-            ('[record["base_sha256"]]', '[record.get("base_sha256")]'),
-        ),
+        ('if "base_sha256" not in record', "if False"),
+        ('[record["base_sha256"], version', '[record.get("base_sha256"), version'),
+        ('[record["base_sha256"]]', '[record.get("base_sha256")]'),
     ),
-    Wrong(
+    (
         "takes a base of no file for no base on record",
         ABSENT,
-        edited(SOLUTION, ('"base_sha256" not in record', 'record.get("base_sha256") is None')),
+        ('"base_sha256" not in record', 'record.get("base_sha256") is None'),
     ),
-    Wrong(
-        "takes an empty file for no file",
-        ABSENT,
-        edited(SOLUTION, ("content is None", "not content")),
-    ),
-    Wrong(
+    ("takes an empty file for no file", ABSENT, ("content is None", "not content")),
+    (
         "stops a retry whose first attempt has written",
         RETRY,
-        edited(
-            SOLUTION,
-            ('    elif retry:\n        accepted = [record["base_sha256"], version(wanted)]\n', ""),
-        ),
+        ('    elif retry:\n        accepted = [record["base_sha256"], version(wanted)]\n', ""),
     ),
-    Wrong(
-        "lets a first attempt pass over what it wants",
-        FIRST,
-        edited(SOLUTION, ("elif retry:", "elif True:")),
-    ),
+    ("lets a first attempt pass over what it wants", FIRST, ("elif retry:", "elif True:")),
 )
 
 EXERCISE = Exercise(

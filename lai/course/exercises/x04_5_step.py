@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from lai.course.exercises.model import Case, Exercise, Wrong, edited
+from lai.course.exercises.model import Case, Exercise, slips
 from lai.operations.answers import Answer, Remote
 from lai.operations.policy import (
     Cancel,
@@ -84,6 +84,16 @@ ABSENT = "`not_found` is a certain no between two times, and otherwise no answer
 RUNNING = "A running job is waited for until the deadline."
 SILENCE = "Silence is waited out until the key may be forgotten, then a person is asked."
 UNSENT = "What provably did not leave goes back to planned."
+WORDS: dict[type, str] = {
+    Send: "send",
+    Query: "ask",
+    PersistReceipt: "store the receipt",
+    RecordRejection: "rejected",
+    PollLater: "wait",
+    RequireReview: "person",
+    Cancel: "cancelled",
+    Keep: "keep",
+}
 # What is said of an open operation: the rule, and the step at each age, in the order of AGES.
 TABLE: dict[Remote, tuple[str, str]] = {
     Remote.COMPLETED: (EVIDENCE, "receipt receipt receipt receipt"),
@@ -141,60 +151,33 @@ def _library(state: State, said: Remote | None, age: str) -> str:
         key_expires_at=None if state is State.PLANNED else 20.0,
     )
     answer = None if said is None else Answer(said, "")
-    match schedule(record, answer, 5.0 + 10.0 * AGES.index(age)):
-        case Send():
-            return "send"
-        case Query():
-            return "ask"
-        case PersistReceipt():
-            return "store the receipt"
-        case RecordRejection():
-            return "rejected"
-        case PollLater():
-            return "wait"
-        case RequireReview():
-            return "person"
-        case Cancel():
-            return "cancelled"
-        case Keep():
-            return "keep"
+    action = schedule(record, answer, 5.0 + 10.0 * AGES.index(age))
+    return WORDS[type(action)]
 
 
-WRONG = (
-    Wrong(
-        "takes silence for permission",
-        UNASKED,
-        edited(SOLUTION, ('return "ask"', 'return "send"')),
-    ),
-    Wrong(
-        'takes "not found" for a no at once',
-        ABSENT,
-        edited(SOLUTION, (' and age == "settled"', "")),
-    ),
-    Wrong(
+WRONG = slips(
+    SOLUTION,
+    ("takes silence for permission", UNASKED, ('return "ask"', 'return "send"')),
+    ('takes "not found" for a no at once', ABSENT, (' and age == "settled"', "")),
+    (
         "takes a timeout for a failure",
         SILENCE,
-        edited(SOLUTION, ("said == Remote.FAILED", "said in (Remote.FAILED, Remote.NO_ANSWER)")),
+        ("said == Remote.FAILED", "said in (Remote.FAILED, Remote.NO_ANSWER)"),
     ),
-    Wrong(
+    (
         "throws away a receipt that comes too late",
         EVIDENCE,
-        edited(
-            SOLUTION,
-            ("said == Remote.COMPLETED", 'said == Remote.COMPLETED and age != "overdue"'),
-        ),
+        ("said == Remote.COMPLETED", 'said == Remote.COMPLETED and age != "overdue"'),
     ),
-    Wrong(
+    (
         "asks for ever",
         RUNNING,
-        edited(
-            SOLUTION, ('return "person"\n    return "wait"', 'return "wait"\n    return "wait"')
-        ),
+        ('return "person"\n    return "wait"', 'return "wait"\n    return "wait"'),
     ),
-    Wrong(
+    (
         "goes on by itself where a person was asked for",
         ENDED,
-        edited(SOLUTION, (" or state == State.REVIEW_REQUIRED", "")),
+        (" or state == State.REVIEW_REQUIRED", ""),
     ),
 )
 
