@@ -6,29 +6,33 @@
 
 Rules that live here:
 
-1. A report is one sentence about the rule that broke and one case that shows it: the first of
-   the written cases, which go from simple to hard, else the shortest generated one.
-2. Nothing is raised, whatever the function does: its error is a part of the report, with the
-   line of its own program. A stub is "not solved yet" and no failure.
-3. A check that passed or failed is noted in ``progress``; a stub is not. If that cannot be
+1. Nothing is raised, whatever the function does: its error is a part of the report, with the
+   line of its own program. A stub is "not solved yet" and no failure. A slip in the call of
+   ``check`` itself is told in one sentence.
+2. A check that passed or failed is noted in ``progress``; nothing else is. If that cannot be
    written, the report says so and is the same otherwise.
-4. A report is plain text and the same in every run: no time, no path, no address.
+3. A report is plain text and the same in every run: no time, no path, no address. A notebook
+   can hold it: half of a character, which UTF-8 has no form for, is written as an escape.
+
+``exercises.trial`` runs the function, and ``exercises.telling`` says what went wrong.
 """
 
+import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from lai.course import progress
 from lai.course.exercises import exercise
-from lai.course.exercises.model import READS, Case, Exercise
-from lai.course.exercises.trial import End, Tried, tried
-from lai.course.exercises.words import shown
+from lai.course.exercises.model import Exercise
+from lai.course.exercises.telling import failure, parameters
+from lai.course.exercises.trial import End, tried
 from lai.course.look import Code
 from lai.records import LaiError
 
-SECONDS = 5.0  # for all cases together; they take a few hundredths
+SECONDS, MOST = 5.0, 3600  # for all cases together; they take a few hundredths
+UNSOLVED = "not solved yet. Write the function, then run the cell again."
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -56,30 +60,32 @@ def check(
     try:
         task = exercise(number)
     except LaiError as error:
-        return Report(number, "no such exercise", 0, 0, f"{error}")
-    if not callable(function):
-        kind = type(function).__name__
-        text = f"check takes the function itself, not a {kind}: check({number!r}, {task.name})"
-        return Report(number, "no function", 0, 0, text)
+        return Report(number, "no such exercise", 0, 0, _plain(f"{error}"))
+    if problem := _misuse(task, function, hint, seconds):
+        return Report(number, "no check", 0, 0, _plain(problem))
     cases = task.cases()
     results = tried(function, cases, seconds)
     right = sum(result.end is End.RIGHT for result in results)
     if results and all(result.end is End.UNSOLVED for result in results):
-        state, lines = "not solved yet", _unsolved(task)
+        state, lines = "not solved yet", [_title(task, UNSOLVED)]
     elif right == len(cases):
         state, lines = "passed", [_title(task, f"passed, all {len(cases)} cases.")]
     else:
-        state, lines = "failed", _failed(task, cases, results, seconds)
+        title = _title(task, f"not yet, {right} of {len(cases)} cases pass.")
+        state, lines = "failed", [title, "", *failure(task, function, cases, results, seconds)]
     lines += _hint(task, function, hint, state)
     if state != "not solved yet":
         lines += _noted(number, right, len(cases), hint)
-    text = ADDRESS.sub("", "\n".join(lines))
-    return Report(number, state, right, len(cases), text)
+    return Report(number, state, right, len(cases), _plain("\n".join(lines)))
 
 
 def stub(number: str) -> Code:
-    """The cell to start an exercise with. Raises :class:`LaiError` for a number there is not."""
-    return Code(exercise(number).cell)
+    """The cell to start an exercise with, and above it what to do, as comments.
+
+    Raises :class:`LaiError` for a number there is not.
+    """
+    task = "".join(f"# {line}\n" for line in question(number).splitlines())
+    return Code(f"{task}{exercise(number).cell}")
 
 
 def solution(number: str) -> Code:
@@ -96,68 +102,28 @@ def _title(task: Exercise, what: str) -> str:
     return f"{task.number} · {task.title}: {what}"
 
 
-def _unsolved(task: Exercise) -> list[str]:
-    return [_title(task, "not solved yet. Write the function, then run the cell again.")]
+def _misuse(task: Exercise, function: object, hint: object, seconds: object) -> str:
+    """Why there is nothing to check; empty if there is."""
+    names = parameters(task)
+    if not callable(function):
+        kind = type(function).__name__
+        return f"check takes the function itself, not a {kind}: check({task.number!r}, {task.name})"
+    if not isinstance(hint, int):
+        return f"hint is the number of a hint, from 1, and not {hint!r}"
+    if not isinstance(seconds, int | float) or not 0 < seconds <= MOST:
+        return f"seconds is a number above 0, at most {MOST}, and not {seconds!r}"
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError as error:
+        call = f"{task.name}({', '.join(names)})"
+        return f"check calls {call}, and your function cannot be called so: {error}"
+    except ValueError:
+        pass  # it does not say what it takes; then the first case tells
+    return ""
 
 
-def _failed(
-    task: Exercise,
-    cases: Sequence[Case],
-    results: Sequence[Tried],
-    seconds: float,
-) -> list[str]:
-    """The one failure that is told: of the written cases the first, else the shortest."""
-    wrong = [
-        (case, result)
-        for case, result in zip(cases, results, strict=False)
-        if result.end is not End.RIGHT
-    ]
-    written = [pair for pair in wrong if not pair[0].made]
-    case, result = (written or sorted(wrong, key=lambda pair: len(repr(pair[0].given))))[0]
-    right = sum(result.end is End.RIGHT for result in results)
-    lines = [
-        _title(task, f"not yet, {right} of {len(cases)} cases pass."),
-        "",
-        f"The rule that broke: {READS if result.end is End.CHANGED else case.rule}",
-        *(["(a generated case)"] if case.made else []),
-    ]
-    for name, value in zip(_names(task), case.given, strict=True):
-        lines += _labelled(name, shown(value))
-    lines += _told(result, seconds)
-    lines += _labelled("expected", shown(case.expected))
-    lines += [case.note] if case.note else []
-    if all(r.said == "None" for r in results):
-        lines.append("(Every case gives None: is there a return?)")
-    return lines
-
-
-def _told(result: Tried, seconds: float) -> list[str]:
-    """What the function did, as one part of the report."""
-    match result.end:
-        case End.WRONG:
-            lines = _labelled("returned", result.said)
-        case End.CHANGED:
-            lines = _labelled("the answer is right, but the input was changed, to", result.said)
-        case End.RAISED | End.UNSOLVED | End.HOARDED:
-            lines = _labelled("raised", result.said)
-        case End.TOO_LONG:
-            lines = [f"it came to no end within {seconds:g} seconds and was stopped: a loop?"]
-        case _:
-            lines = ["it ended its whole process, which a function must not do"]
-    return lines + (_labelled("printed", result.printed.rstrip()) if result.printed else [])
-
-
-def _labelled(label: str, text: str) -> list[str]:
-    """``label: text``, or the text indented below its label where it has several lines."""
-    if "\n" not in text:
-        return [f"{label}: {text}"]
-    return [f"{label}:", *(f"    {line}" for line in text.split("\n"))]
-
-
-def _names(task: Exercise) -> list[str]:
-    """The names of the parameters, as the stub has them."""
-    (names,) = re.findall(rf"^def {task.name}\((.*)\):", task.stub, re.MULTILINE)
-    return [name.strip() for name in names.split(",")]
+def _plain(text: str) -> str:
+    return ADDRESS.sub("", text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _hint(task: Exercise, function: Callable[..., Any], hint: int, state: str) -> list[str]:
@@ -173,7 +139,7 @@ def _hint(task: Exercise, function: Callable[..., Any], hint: int, state: str) -
 
 
 def _called(function: Callable[..., Any], task: Exercise) -> str:
-    name = getattr(function, "__name__", task.name)
+    name = str(getattr(function, "__name__", ""))
     return name if name.isidentifier() else task.name
 
 

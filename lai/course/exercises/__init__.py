@@ -45,6 +45,6 @@ EXERCISES: MappingProxyType[str, Exercise] = MappingProxyType(
 
 def exercise(number: str) -> Exercise:
     """The exercise of that number. Raises :class:`LaiError` with the numbers there are."""
-    if number not in EXERCISES:
+    if not isinstance(number, str) or number not in EXERCISES:
         raise LaiError(f"there is no exercise {number!r}; there are: {', '.join(EXERCISES)}")
     return EXERCISES[number]

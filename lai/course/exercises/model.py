@@ -20,7 +20,9 @@ from random import Random
 from typing import Any
 
 SEED = 2026
-READS = "A function that reads changes nothing of what it is given."  # holds in every exercise
+# Two rules that hold in every exercise.
+READS = "A function that reads changes nothing of what it is given."
+ALONE = "A function answers from what it is given alone, and remembers nothing of other cases."
 Generator = Callable[[Random], Iterator["Case"]]
 Change = tuple[str, str]  # a text that stands once in a program, and what takes its place
 

@@ -13,9 +13,11 @@ Rules that live here:
    ends in a MemoryError and not with the machine.
 
 A fork copies one thread of several. So the child runs the function and writes to its pipe,
-and does nothing else: no import, no output, no tidying up. If it hangs, rule 3 ends it.
+and does nothing else: no import, no output, no tidying up. If it hangs, rule 3 ends it. Nor
+does it ask: whoever would type an answer sits before the parent.
 """
 
+import builtins
 import contextlib
 import copy
 import gc
@@ -37,7 +39,7 @@ from types import CodeType
 from typing import Any
 
 from lai.course.exercises.model import Case, Raises
-from lai.course.exercises.words import shown
+from lai.course.exercises.words import named, shown
 
 Function = Callable[..., Any]
 _CONTEXT = multiprocessing.get_context("fork")
@@ -106,7 +108,8 @@ def _answers(ours: Connection, wanted: int, until: float) -> list[Tried]:
         try:
             found.append(ours.recv())
         except EOFError:
-            return [*found, Tried(End.DIED)]
+            hoarded = bool(found) and found[-1].end is End.HOARDED  # that is why it stopped
+            return found if hoarded else [*found, Tried(End.DIED)]
     return found
 
 
@@ -114,6 +117,7 @@ def _child(function: Function, cases: Sequence[Case], theirs: Connection, second
     gc.freeze()  # what it inherits, sockets too, is not the child's to tidy up
     gc.enable()
     sys.stdout = sys.stderr = io.StringIO()  # the notebook's own are not for a second process
+    builtins.input = _nobody
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(seconds) + 2)
     _bound_memory()
@@ -123,6 +127,10 @@ def _child(function: Function, cases: Sequence[Case], theirs: Connection, second
         if found.end is End.HOARDED:
             break  # it would do so again, and that takes its time
     os._exit(0)
+
+
+def _nobody(*_: object) -> str:
+    raise EOFError("during a check there is nobody to ask")
 
 
 def _bound_memory() -> None:
@@ -146,23 +154,37 @@ def _try(function: Function, case: Case) -> Tried:
         except NotImplementedError:
             end, said = End.UNSOLVED, "NotImplementedError"
         except BaseException as error:  # noqa: BLE001 (whatever a function raises is its answer)
-            end, said = _raised(error, function, case)
+            end, said = _raised(error, function, given, case)
     return Tried(end, said, out.getvalue()[:PRINTED])
 
 
 def _judged(answer: Any, given: tuple[Any, ...], case: Case) -> tuple[End, str]:
-    if not isinstance(case.expected, Raises) and answer == case.expected:
-        untouched = repr(given) == repr(case.given)
-        return (End.RIGHT, "") if untouched else (End.CHANGED, shown(given))
-    return End.WRONG, shown(answer)
+    if isinstance(case.expected, Raises) or not _same(answer, case.expected):
+        return End.WRONG, shown(answer)
+    return _right(given, case)
 
 
-def _raised(error: BaseException, function: Function, case: Case) -> tuple[End, str]:
-    if isinstance(case.expected, Raises) and isinstance(error, case.expected.error):
+def _same(answer: Any, expected: Any) -> bool:
+    """Whether it is the answer. A tuple is as good as a list of the same things."""
+    if isinstance(answer, list | tuple) and isinstance(expected, list | tuple):
+        return len(answer) == len(expected) and all(map(_same, answer, expected))
+    return bool(answer == expected)
+
+
+def _right(given: tuple[Any, ...], case: Case) -> tuple[End, str]:
+    """Right, if the input is still what it was."""
+    if repr(given) == repr(case.given):
         return End.RIGHT, ""
-    words = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return End.CHANGED, shown(given if len(given) > 1 else given[0])
+
+
+def _raised(
+    error: BaseException, function: Function, given: tuple[Any, ...], case: Case
+) -> tuple[End, str]:
+    if isinstance(case.expected, Raises) and isinstance(error, case.expected.error):
+        return _right(given, case)
     end = End.HOARDED if isinstance(error, MemoryError) else End.RAISED
-    return end, f"{words}{_place(error, function)}"
+    return end, f"{named(error)}{_place(error, function)}"
 
 
 def _place(error: BaseException, function: Function) -> str:

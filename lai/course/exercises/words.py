@@ -33,6 +33,15 @@ def shown(value: Any) -> str:
     return _cut(_written(value))
 
 
+def named(error: BaseException) -> str:
+    """An error in words: its kind, and what it says if it can say anything."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 (an error of the learner's, which may fail at this too)
+        text = ""
+    return _cut(f"{type(error).__name__}: {text}".removesuffix(": "))
+
+
 def _records(value: Any) -> list[Record]:
     """The records that a value is, or that its messages make; empty for any other value."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):

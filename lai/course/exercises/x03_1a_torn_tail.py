@@ -12,7 +12,8 @@ from lai.records import Record, encode
 QUESTION = """
 A process can die at any byte of an append. Read what it left: all records of the file, in order,
 and the *torn tail*, the bytes of an append that never finished. A line holds one record (a JSON
-object with a `type`) or none; what is no record is left out and stops nobody.
+object with a `type`) or none; what is no record is left out and stops nobody. A whole record at the
+end counts, although its newline is missing.
 """
 
 STUB = '''

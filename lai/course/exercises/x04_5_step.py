@@ -23,7 +23,8 @@ one of the words of `Remote`, or nobody has asked yet (`None`). And time has pas
 `"settled"`, when by the service's contract "not found" is final; `"expired"`, when it may have
 forgotten the key; `"overdue"`, when the deadline is over. What is the next step? Answer with one
 word: "send", "ask", "store the receipt", "rejected", "wait", "person", "cancelled" or "keep".
-Words of `State` and `Remote` compare equal with plain strings.
+What was never sent is cancelled when its time is over; what has ended, or waits for a person
+already, is kept. Words of `State` and `Remote` compare equal with plain strings.
 """
 
 STUB = '''
