@@ -87,10 +87,27 @@ def test_the_text_twin_is_the_table(tmp_path: Path) -> None:
         assert row == [str(n) for n in (numbers if request.instead_of else numbers[:-1])]
     (made,) = [r for r in figure.requests if r.instead_of]
     alt = metadata["image/png"]["alt"]
+    assert alt == " ".join(figure.facts)
     assert "6 bars" in alt
     assert f"Before request {made.number} a summary was made: {made.instead_of:,} became" in alt
     assert "limit 2,800" in alt
     assert "window 4,000" in alt
+
+
+def test_the_facts_stand_below_the_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell shows the picture with its words, and under it the same words as text."""
+    shown: list[tuple[dict[str, str], JSON]] = []
+    monkeypatch.setattr(figures, "display", lambda data, **more: shown.append((data, more)))
+    figure = figures.filling(*talk(tmp_path, 20_000))
+    figure._ipython_display_()
+    [(data, more)] = shown
+    assert (data, more["metadata"]) == figure._repr_mimebundle_()
+    bars, lines, made = capsys.readouterr().out.splitlines()
+    assert bars.startswith("6 bars of ")
+    assert lines == "Two lines: the limit 14,000, the window 20,000."
+    assert made == "No summary was made."
 
 
 def test_the_picture_is_small_and_repeats(tmp_path: Path) -> None:

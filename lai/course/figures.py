@@ -7,7 +7,8 @@ Rules that live here:
 2. A part is a colour, a hatching and a word, so the figure can be read without colour. The
    card is light and opaque: it looks the same in a light theme and in a dark one.
 3. Every figure has a text twin, the table it is drawn from. A test compares that text and
-   not the picture, whose bytes differ between machines.
+   not the picture, whose bytes differ between machines. What it shows stands below it in
+   sentences too.
 
 matplotlib is imported when something is drawn: it takes half a second.
 """
@@ -20,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from IPython.display import display
 
 from lai.budget import Budget
 from lai.context import View
@@ -87,19 +90,24 @@ class Filling:
         return repr(self.table)
 
     @property
-    def alt(self) -> str:
-        """The picture in words."""
+    def facts(self) -> list[str]:
+        """What is drawn, in sentences: the bars, the lines, and each summary."""
         totals = [request.total for request in self.requests]
         if not totals:
-            return "An empty picture: the model was not asked yet."
+            return ["An empty picture: the model was not asked yet."]
         made = [
             f"Before request {r.number} a summary was made: {r.instead_of:,} became {r.total:,}."
             for r in self.requests
             if r.instead_of
         ]
-        bars = f"{len(totals)} bars of {min(totals):,} to {max(totals):,} tokens. "
-        lines = f"Two lines: the limit {self.budget.limit:,}, the window {self.budget.window:,}. "
-        return bars + lines + (" ".join(made) or "No summary was made.")
+        bars = f"{len(totals)} bars of {min(totals):,} to {max(totals):,} tokens."
+        lines = f"Two lines: the limit {self.budget.limit:,}, the window {self.budget.window:,}."
+        return [bars, lines, *(made or ["No summary was made."])]
+
+    @property
+    def alt(self) -> str:
+        """The picture in words."""
+        return " ".join(self.facts)
 
     def png(self) -> bytes:
         """The picture; the same requests give the same bytes on one machine."""
@@ -119,6 +127,12 @@ class Filling:
         data = {"image/png": base64.b64encode(self.png()).decode(), "text/plain": repr(self)}
         width, height = (int(side * SHOWN) for side in INCHES)
         return data, {"image/png": {"width": width, "height": height, "alt": self.alt}}
+
+    def _ipython_display_(self) -> None:
+        """The picture, and the facts below it: JupyterLab reads nobody the words of a picture."""
+        data, metadata = self._repr_mimebundle_()
+        display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
+        print(*self.facts, sep="\n")
 
 
 def filling(path: Path, budget: Budget) -> Filling:
