@@ -66,14 +66,8 @@ def progress_table() -> "Table":
         mine = [record for record in found if record["exercise"] == number]
         passed = any(record["passed"] == record["cases"] for record in mine)
         state = "passed" if passed else "tried" if mine else "open"
-        rows.append(
-            {
-                "exercise": number,
-                "title": task.title,
-                "state": SIGNS[state],
-                "checks": len(mine),
-            }
-        )
+        row = {"exercise": number, "title": task.title, "state": SIGNS[state], "checks": len(mine)}
+        rows.append(row)
     return Table(rows)
 
 
