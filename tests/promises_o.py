@@ -147,11 +147,14 @@ def o4_a_stale_worker_changes_nothing(story: Story) -> None:
 
 
 def o5_fences_grow(story: Story) -> None:
-    """Each claim has a higher fence than all before, and no row takes one back."""
+    """Each claim has a higher fence, no row takes one back, and a running lease is respected."""
     for before, after in pairwise(story.past.claims):
         assert after > before, f"fence {after} after {before}"
     for before, after in pairwise(story.past.rows):
         assert after["fence"] >= before["fence"], "a row took a fence back"
+        if after["fence"] > before["fence"] and after["owner"] != before["owner"]:
+            free = before["lease_until"] is None or before["lease_until"] <= after["seen_at"]
+            assert free, f"claimed from {before['owner']}, whose lease was running"
 
 
 def o6_only_a_plan_is_sent(story: Story) -> None:

@@ -229,16 +229,17 @@ def test_a_refused_resend_says_nothing_of_the_first_request(bench: Bench) -> Non
         assert (world.row() or {})["state"] != "rejected"
 
 
-def test_a_hundred_thousand_hours(bench: Bench) -> None:
-    """What waits for a person waits: no claim, no question, no send, and no row changes."""
-    with World(bench, "standard", [NEVER]) as world:
+def test_a_second_job_that_fails_says_nothing_of_the_first(bench: Bench) -> None:
+    """Without keys a permitted resend is another job: its failure is no word on what was done."""
+    with World(bench, "fenced", [NEVER | {"variant": "done"}]) as world:
         world.live("worker-1")
-        before, calls = world.rest(), world.provider.calls()
-        for number in range(1000):
-            world.clock.at += 100 * HOUR
-            world.live(f"worker-{number % 3}")
-        assert world.row() == before
-        assert world.provider.calls() == calls
+        assert world.rest()["state"] == "review_required"
+        decide(world, Outcome.SEND_AGAIN)
+        world.provider.plan_mishaps([{"mishap": "R14"}])
+        world.live("worker-2")
+        ended = world.rest()["state"]
+        assert world.story().effects == 1  # of the first request
+        assert ended != "rejected"
 
 
 @pytest.mark.parametrize("profile", ["standard", "jobs"])

@@ -89,6 +89,7 @@ BROKEN: list[tuple[str, Any]] = [
     ("O4", lambda story: rows(story, -1, version=9)),
     ("O5", lambda story: past(story, claims=[1, 1])),
     ("O5", lambda story: rows(story, -1, fence=0)),
+    ("O5", lambda story: rows(story, 3, owner="worker-9", lease_until=9e9)),
     ("O6", lambda story: rows(story, 1, state="unknown")),
     ("O6", lambda story: rows(story, 3, state="planned")),
     ("O6", lambda story: rows(rows(story, 3, state="review_required"), 4, state="planned")),

@@ -4,6 +4,7 @@ The service is a process of its own and counts what it did; no claim rests on ou
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lai.course.place import agent_at
 from lai.course.reporting import REPORT, Desk, counted, desk, lose
 from lai.course.tables import steps
 from lai.operations.patience import Patient
-from lai.operations.records import State
+from lai.operations.records import OperationError, State
 from lai.operations.service.running import Service, running
 from lai.operations.tools import CREATE, READ, report_tools
 from lai.records import JSON
@@ -248,3 +249,18 @@ def test_the_tools_say_what_they_promise(at: Desk) -> None:
         assert issubclass(tool.arguments, Arguments)
         with pytest.raises(ArgumentsError):
             tool.validate({"operation": "书"})
+
+
+def test_work_of_another_scope_is_left_alone(at: Desk, service: Service, tmp_path: Path) -> None:
+    """Asked at another service, "not found" would be believed: neither sent, asked nor claimed."""
+    at.worker.plan(key(tmp_path), REPORT, run_id="run", tool_name=CREATE)
+    stranger = replace(at.worker, contract=replace(at.worker.contract, scope="another"))
+    before = at.store.all()
+
+    def work() -> None:
+        assert stranger.work_once() is None
+        with pytest.raises(OperationError, match="belongs to"):
+            stranger.work_on(key(tmp_path))
+
+    assert counted(service, work) == ([], 0)
+    assert at.store.all() == before

@@ -156,6 +156,14 @@ def test_when_it_asks_again(now: float, asked: int, wish: float | None, wait: fl
         assert step == PollLater(now + wait, State.UNKNOWN)
 
 
+def test_a_refusal_of_the_second_request_is_none_of_the_first() -> None:
+    """After a resend only the job's own failure is a no; a refusal goes to a person."""
+    for state, age in itertools.product(("pending", "unknown"), AGES):
+        again = record(state, attempt=2)
+        assert letter(again, answer("failed"), age) == "V"
+        assert letter(again, answer("failed", said="failed", job_id="job-1"), age) == "R"
+
+
 def test_a_promise_that_was_not_made_is_not_used() -> None:
     """Where "not found" is never final, it never rejects; where no key expires, none does."""
     for age in AGES[:3]:

@@ -211,6 +211,33 @@ def overtake(world: World) -> None:
     world.live("worker-z")
 
 
+@pytest.mark.parametrize("step", ["claim", "pending", "send", "receipt"])
+def test_a_lease_that_runs_is_left_alone(bench: Bench, step: str) -> None:
+    """Whoever comes before it is over claims nothing, even if its owner has died."""
+    with World(bench, "standard") as world:
+        world.live("worker-1", Cut([f"after {step}"]))
+        before, calls = world.row(), world.provider.calls()
+        world.clock.at += LEASE - 1.0
+        world.live("worker-2")
+        assert world.row() == before
+        assert world.provider.calls() == calls
+        world.clock.at += 1.0
+        world.live("worker-2")
+        assert world.row() != before
+
+
+def test_a_hundred_thousand_hours(bench: Bench) -> None:
+    """What waits for a person waits: no claim, no question, no send, and no row changes."""
+    with World(bench, "standard", mishaps(["1:R12:undone"])) as world:
+        world.live("worker-1")
+        before, calls = world.rest(), world.provider.calls()
+        for number in range(1000):
+            world.clock.at += 360_000.0
+            world.live(f"worker-{number % 3}")
+        assert world.row() == before
+        assert world.provider.calls() == calls
+
+
 class Gone(Exception):
     """What a driver says of a connection that is no more."""
 

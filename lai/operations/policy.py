@@ -135,8 +135,9 @@ def _weigh(record: Operation, answer: Answer, now: float) -> Step:
     match answer.status:
         case Remote.COMPLETED:
             return PersistReceipt()
-        case Remote.FAILED if record.attempt > 1 and not answer.said:
-            return RequireReview("what became of the first request; only the second was refused")
+        # A refusal is about one request; a failed job is about all of them only under one key.
+        case Remote.FAILED if record.attempt > 1 and not (answer.said and record.key_expires_at):
+            return RequireReview("what became of the first request; only the last one failed")
         case Remote.FAILED:
             return RecordRejection()
         case Remote.MISMATCH:

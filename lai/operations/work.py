@@ -111,9 +111,17 @@ class Worker:
         return self.store.plan(intent)
 
     def work_on(self, operation_id: str) -> Operation:
-        """Do what can be done about one operation now, due or not; as it then is."""
+        """Do what can be done about one operation now, due or not; as it then is.
+
+        Raises :class:`OperationError` for one of another scope.
+        """
         held = self.store.claim(self.owner, self.lease, operation_id, self.contract.scope)
-        return self.proceed(held) if held else self.store.get(operation_id)
+        if held:
+            return self.proceed(held)
+        known = self.store.get(operation_id)
+        if known.scope != self.contract.scope:
+            raise OperationError(f"{operation_id} belongs to {known.scope!r}, not to this service")
+        return known
 
     def work_once(self) -> Operation | None:
         """Claim one operation that is due and do what can be done; None if none is due."""
