@@ -81,7 +81,6 @@ class Story:
     reports: set[str]  # the ids of all reports that it made
     doubled: int  # times that it did the work twice by mishap
     refused: bool  # it said for certain that the work is not done
-    lies: bool  # a person has said what is not so
 
     @property
     def posts(self) -> list[Arrival]:
@@ -175,10 +174,10 @@ def o6_only_a_plan_is_sent(story: Story) -> None:
 def o7_not_found_is_no_answer(story: Story) -> None:
     """A rejection is the service's own no, or an absence that its contract makes final."""
     rejected = [one for one in story.events if one["kind"] == "rejected"]
-    if not rejected or story.lies:
+    if not rejected or rejected[-1]["by"] == "person":  # whose word is their own
         return
     assert story.effects == 0, f"rejected, and done {story.effects} times"
-    if not story.refused and rejected[-1]["by"] != "person":
+    if not story.refused:
         assert story.profile.absent_is_final, "rejected without the service's own no"
         sent = max((one.at for one in story.posts), default=0.0)
         assert rejected[-1]["at"] >= sent + story.profile.visibility_lag, "rejected too early"

@@ -94,7 +94,6 @@ class World:
         self.client = Client(Tapped(self))
         self.past: dict[str, Past] = {}
         self.about = ""  # the operation that a request is made for
-        self.lies = False  # whether a person has said what is not so
         self.on_the_way: Callable[[], object] | None = None  # while a request is on its way
 
     def of(self, operation_id: str = OP) -> Past:
@@ -220,7 +219,6 @@ class World:
             reports={f"report-{job}" for job in inside("job FROM effects")},
             doubled=len(inside("number FROM jobs WHERE key = :key AND copies > 1")),
             refused=bool(inside("number FROM jobs WHERE key = :key AND ending = 'failed'")),
-            lies=self.lies,
         )
 
     def close(self) -> None:

@@ -112,14 +112,16 @@ class WatchedFiles(Watched):
 
 
 class WatchedService(Watched):
-    """The client."""
+    """The client; whom a request is about is known at the moment when it goes out."""
 
     def send(self, held: Operation, body: Any) -> Any:
         """As the client does."""
-        self.world.about = held.operation_id
-        return self.step("send", lambda: self.world.client.send(held, body))
+        return self.step("send", lambda: self._about(held).send(held, body))
 
     def ask(self, held: Operation) -> Any:
         """As the client does."""
+        return self.step("ask", lambda: self._about(held).ask(held))
+
+    def _about(self, held: Operation) -> Any:
         self.world.about = held.operation_id
-        return self.step("ask", lambda: self.world.client.ask(held))
+        return self.world.client
