@@ -74,10 +74,14 @@ def run(tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-def spawn(tmp_path: Path, service: Service) -> subprocess.Popen[str]:
+def spawn(tmp_path: Path, service: Service, name: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """A worker at work, and the file in which it says what it does."""
+    said = tmp_path / f"{name}.txt"
     command = [sys.executable, "-m", "lai.operations.worker", "--database", url(tmp_path)]
-    command += ["--service", service.url]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with said.open("wb") as file:
+        process = subprocess.Popen([*command, "--service", service.url], stdout=file)
+    until(lambda: "at work" in said.read_text("utf-8"))
+    return process, said
 
 
 def until(condition: object) -> None:
@@ -97,16 +101,13 @@ def test_two_workers_recover_all_and_send_nothing(tmp_path: Path, service: Servi
     names = [f"op-书-{number}" for number in range(6)]
     service.plan_mishaps([{"mishap": "R1", "call": n} for n in range(1, 7)])
     started(tmp_path, service, names)
-    workers = [spawn(tmp_path, service) for _ in range(2)]
-    for process in workers:
-        assert process.stdout is not None
-        assert "at work" in process.stdout.readline()
+    workers = [spawn(tmp_path, service, name) for name in "AB"]
     until(lambda: states(tmp_path) == {State.SUCCEEDED})
-    for process in workers:
+    for process, _ in workers:
         process.send_signal(signal.SIGTERM)
-    said = [process.communicate(timeout=ENOUGH)[0] for process in workers]
-    assert [process.returncode for process in workers] == [0, 0]
-    assert sorted(set(re.findall(r"(op-书-\d)  succeeded", "".join(said)))) == names
+    assert [process.wait(ENOUGH) for process, _ in workers] == [0, 0]
+    said = "".join(file.read_text("utf-8") for _, file in workers)
+    assert sorted(set(re.findall(r"(op-书-\d)  succeeded", said))) == names
     assert [call["method"] for call in service.calls()].count("POST") == 6
     assert service.effects()["reports"] == 6
 
@@ -114,12 +115,10 @@ def test_two_workers_recover_all_and_send_nothing(tmp_path: Path, service: Servi
 def test_ctrl_c_ends_it_after_its_step(tmp_path: Path, service: Service) -> None:
     """It says that it stops, and leaves no claim behind."""
     started(tmp_path, service, ["op-1"])
-    process = spawn(tmp_path, service)
-    assert process.stdout is not None
-    assert "at work" in process.stdout.readline()
+    process, said = spawn(tmp_path, service, "A")
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=ENOUGH)
-    assert (process.returncode, "stops after" in rest) == (0, True)
+    assert process.wait(ENOUGH) == 0
+    assert "stops after" in said.read_text("utf-8")
     with Store(url(tmp_path)) as store:
         assert [found.owner for found in store.all()] == [None]
 
