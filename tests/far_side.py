@@ -15,6 +15,22 @@ from lai.operations.service.transport import transport_of
 
 BODY = {"title": "书 \u2028 report", "lines": ["first 🙂", "\u0085"]}
 START = 1_800_000_000.0
+# The record of the article, as it is printed there.
+ARTICLE = """
+{
+  "schema_version": 1,
+  "run_id": "run-demo",
+  "operation_id": "op-report-001",
+  "tool_name": "create_report",
+  "tool_version": "v1",
+  "input_ref": "inputs/report-001.json",
+  "state": "unknown",
+  "attempt": 1,
+  "remote_job_id": null,
+  "result_ref": null,
+  "resume_action": "query_or_review"
+}
+"""
 
 
 def operation(key: str = "op-report-001", body: Any = None, **changed: Any) -> Operation:

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
-from far_side import operation
+from far_side import ARTICLE, operation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,22 +51,6 @@ MAY = {
     for before, *edges in map(str.split, EDGES.strip().splitlines())
     for to, who in (edge.split(":") for edge in edges)
 }
-# The record of the article, as it is printed there.
-ARTICLE = """
-{
-  "schema_version": 1,
-  "run_id": "run-demo",
-  "operation_id": "op-report-001",
-  "tool_name": "create_report",
-  "tool_version": "v1",
-  "input_ref": "inputs/report-001.json",
-  "state": "unknown",
-  "attempt": 1,
-  "remote_job_id": null,
-  "result_ref": null,
-  "resume_action": "query_or_review"
-}
-"""
 
 
 @pytest.mark.parametrize("before", State)

@@ -5,6 +5,7 @@ from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
+from far_side import Clock
 from postgres import Server, dump, query
 from sqlalchemy import Connection, text
 from store_child import LIMIT, RECEIPT, intent
@@ -18,16 +19,6 @@ pytest_plugins = ["postgres"]
 
 class Died(BaseException):
     """A process ends here."""
-
-
-class Clock:
-    """A clock that stands, unless it is told to go."""
-
-    at = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        """Seconds since the epoch."""
-        return self.at
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 
 import copy
 import itertools
+import json
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from far_side import operation
+from far_side import ARTICLE, operation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,19 +51,6 @@ TAKEN_BACK = {
     ("running", "not_found"),
     ("failed", "running"),
     ("failed", "completed"),
-}
-ARTICLE: dict[str, Any] = {
-    "schema_version": 1,
-    "run_id": "run-demo",
-    "operation_id": "op-report-001",
-    "tool_name": "create_report",
-    "tool_version": "v1",
-    "input_ref": "inputs/report-001.json",
-    "state": "unknown",
-    "attempt": 1,
-    "remote_job_id": None,
-    "result_ref": None,
-    "resume_action": "query_or_review",
 }
 TERMINAL = ("succeeded", "rejected", "cancelled", "abandoned")
 
@@ -186,7 +174,7 @@ def test_the_function_of_the_article(heard: str | None, action: str) -> None:
     for state in State:
         wanted = "reuse_result" if state == "succeeded" else action
         assert recovery_action(record(state), heard) == wanted
-    assert recovery_action(Operation.read(ARTICLE), heard) == action
+    assert recovery_action(Operation.read(json.loads(ARTICLE)), heard) == action
 
 
 def test_the_function_of_the_article_has_four_answers() -> None:
@@ -198,7 +186,7 @@ def test_the_function_of_the_article_has_four_answers() -> None:
 @pytest.mark.parametrize("state", list(State))
 def test_nothing_is_sent_for_a_record_that_says_too_little(state: State) -> None:
     """The article's record has no deadline and no input hash: it never leads to a send."""
-    known = Operation.read(ARTICLE | {"state": str(state)})
+    known = Operation.read(json.loads(ARTICLE) | {"state": str(state)})
     for heard, now in itertools.product((*map(str, Remote), None), (0.0, SENT)):
         assert letter(known, answer(heard), now) != "S"
 

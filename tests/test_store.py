@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from far_side import Clock
 from postgres import dump, query
 from store_child import RECEIPT, intent
 
@@ -27,20 +28,9 @@ OTHERS: dict[str, dict[str, Any]] = {
 T = 1_800_000_000.125
 
 
-class Clock:
-    """A clock that goes when it is told to."""
-
-    def __init__(self) -> None:
-        self.at = T
-
-    def __call__(self) -> float:
-        """Seconds since the epoch."""
-        return self.at
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(T)
 
 
 @pytest.fixture

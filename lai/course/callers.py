@@ -20,7 +20,7 @@ from collections.abc import Callable
 from itertools import count
 
 from lai.operations.changes import crossing
-from lai.operations.records import Operation, State
+from lai.operations.records import Operation
 from lai.operations.work import Worker
 from lai.records import JSON
 
@@ -74,29 +74,14 @@ def recorded(post: Post, body: JSON, worker: Worker, name: str) -> JSON | None:
 
 
 def scheduled(post: Post, body: JSON, worker: Worker, name: str) -> JSON | None:
-    """Step 2. Any exception means: again; then the scheduler finds out."""
-    operation = _pending(worker, name, body)
-    for _ in range(TRIES):
-        try:
-            return post(operation.idempotency_key, body)
-        except Exception:  # noqa: BLE001, S112 (still)
-            continue
-    return receipt(worker, worker.work_on(name))
+    """Step 2. What is still open then is handed to the scheduler, which asks."""
+    return recorded(post, body, worker, name) or worker.receipt(worker.work_on(name))
 
 
 def narrowed(body: JSON, worker: Worker, name: str) -> JSON | None:
     """Step 3. The record says what may happen: send once, then ask."""
     worker.plan(name, body, run_id="run-demo", tool_name=TOOL)
-    return receipt(worker, worker.work_on(name))
-
-
-def receipt(worker: Worker, known: Operation) -> JSON | None:
-    """The stored receipt of an operation, None while there is none."""
-    if known.state is not State.SUCCEEDED:
-        return None
-    assert known.result_ref is not None  # the database would not have it otherwise
-    assert known.result_sha256 is not None
-    return worker.references.get(known.result_ref, known.result_sha256)
+    return worker.receipt(worker.work_on(name))
 
 
 def _pending(worker: Worker, name: str, body: JSON) -> Operation:

@@ -50,6 +50,8 @@ class Ended:
     did: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.returncode == 0:
+            return "return code 0: came to its end"
         how = "killed" if self.returncode == KILLED else "ended"
         place = repr(self.points[-1]) if self.points else "its start"
         return f"return code {self.returncode}: {how} at {place}"

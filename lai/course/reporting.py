@@ -23,20 +23,22 @@ import httpx2
 
 from lai.course.callers import Post
 from lai.course.place import MORNING, agent_at, fresh, workspace_of
+from lai.course.tables import SIGN as SIGNS
 from lai.course.tables import Table
 from lai.faults import Fault, kill
 from lai.models import Model, scripted
 from lai.operations.answers import Contract
 from lai.operations.client import Client
 from lai.operations.patience import Patient
-from lai.operations.policy import Keep, PollLater, RequireReview, Step
+from lai.operations.policy import PollLater, RequireReview, Step
 from lai.operations.records import Operation, State
 from lai.operations.references import References
 from lai.operations.service import running
+from lai.operations.show import STEPS
 from lai.operations.store import Store
 from lai.operations.tools import CREATE, READ, report_tools
 from lai.operations.work import Service, Worker
-from lai.records import JSON
+from lai.records import JSON, Status
 from lai.tools import Tool
 
 TITLE = "测试报告"
@@ -46,12 +48,11 @@ PROMISE = Contract(scope="report-service", tool_version="v1", retention=86_400.0
 HOUR = 3_600.0
 SIGN: Mapping[str, str] = MappingProxyType(
     {
+        # These mean here what they mean in a session.
+        **{known: SIGNS[Status(known)] for known in ("unknown", "succeeded", "rejected")},
         State.PLANNED: "○",
         State.PENDING: "●",
-        State.UNKNOWN: "◆",
-        State.SUCCEEDED: "✓",
-        State.REJECTED: "✗",
-        State.CANCELLED: "⊘",
+        State.CANCELLED: "–",
         State.REVIEW_REQUIRED: "?",
         State.ABANDONED: "…",
     }
@@ -158,15 +159,14 @@ def marked(state: str) -> str:
 
 def words(step: Step) -> str:
     """A step of the policy in words; times are seconds since the epoch."""
+    word = STEPS[type(step)]
     match step:
         case PollLater(at, _):
-            return f"ask again at {at:g}"
+            return f"{word} until second {at:g}"
         case RequireReview(missing):
-            return f"a person; missing: {missing}"
-        case Keep(alarm):
-            return f"keep it as it is {alarm}".strip()
+            return f"{word}; missing: {missing}"
         case _:
-            return re.sub("(?<!^)([A-Z])", r" \1", type(step).__name__).lower()
+            return word
 
 
 def operations_table(found: Iterable[Operation]) -> Table:

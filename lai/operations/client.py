@@ -25,7 +25,7 @@ from urllib.parse import quote
 import httpx2
 
 from lai.operations.answers import Answer, Remote, Reply, read_reply
-from lai.operations.records import Operation, OperationError
+from lai.operations.records import SENDABLE, Operation, OperationError
 from lai.operations.waiting import within
 from lai.records import JSON
 
@@ -39,7 +39,6 @@ UNSENT = (
     httpx2.PoolTimeout,
     httpx2.UnsupportedProtocol,
 )
-_HEADER = re.compile(r"[!-~]{1,255}")  # what a header carries unchanged everywhere
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,255}")  # what cannot leave its place in a path
 
 
@@ -88,7 +87,7 @@ class Client:
         """``POST`` the input of ``operation``, once. Raises ValueError for what is no JSON."""
         if answer := self._other_version(operation):
             return answer
-        if not _HEADER.fullmatch(operation.idempotency_key):
+        if not SENDABLE.fullmatch(operation.idempotency_key):
             return Answer(Remote.NOT_SENT, "this key cannot be sent in a header")
         content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         request = self._http.build_request(

@@ -20,6 +20,7 @@ Rules that live here and nowhere else:
 It knows no database, no network and no clock. Times are seconds since the epoch.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -29,6 +30,7 @@ from typing import Any, Self
 from lai.records import JSON, LaiError
 
 SCHEMA_VERSION = 1
+SENDABLE = re.compile(r"[!-~]{1,255}")  # a key that a header carries unchanged everywhere
 
 
 class OperationError(LaiError):

@@ -6,11 +6,37 @@ control characters made visible. It decides nothing and changes nothing.
 
 import json
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from lai.approval import visible
+from lai.operations.policy import (
+    Cancel,
+    Keep,
+    PersistReceipt,
+    PollLater,
+    Query,
+    RecordRejection,
+    RequireReview,
+    Send,
+    Step,
+)
 from lai.operations.records import Operation, State
 from lai.operations.review import question
 from lai.operations.store import Store
+
+STEPS: Mapping[type[Step], str] = MappingProxyType(
+    {
+        Send: "send",
+        Query: "ask",
+        PersistReceipt: "store the receipt",
+        RecordRejection: "rejected",
+        PollLater: "wait",
+        RequireReview: "person",
+        Cancel: "cancelled",
+        Keep: "keep",
+    }
+)
 
 
 def everything(store: Store) -> None:

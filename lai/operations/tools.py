@@ -125,12 +125,13 @@ def _answer(worker: Worker, known: Operation) -> Answer:
 
 
 def _receipt(worker: Worker, known: Operation) -> JSON:
-    if known.result_ref is None or known.result_sha256 is None:
-        raise ToolError(f"{known.operation_id} is {known.state}: there is no receipt to read")
     try:
-        return worker.references.get(known.result_ref, known.result_sha256)
+        found = worker.receipt(known)
     except Unreadable as error:
         raise ToolError(f"{known.operation_id}: its receipt cannot be read: {error}") from error
+    if found is None:
+        raise ToolError(f"{known.operation_id} is {known.state}: there is no receipt to read")
+    return found
 
 
 def _story(worker: Worker, known: Operation) -> str:

@@ -16,7 +16,6 @@ It does not choose, and it does not know who calls: an agent's tool, a worker, a
 """
 
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, isfinite
@@ -26,7 +25,7 @@ from lai.operations.answers import Answer, Contract, Remote
 from lai.operations.changes import Change, crossing, following
 from lai.operations.databases import storable
 from lai.operations.policy import Keep, Query, RequireReview, Send, Step, schedule
-from lai.operations.records import Operation, OperationError, State
+from lai.operations.records import SENDABLE, Operation, OperationError, State
 from lai.operations.references import References, Unreadable
 from lai.operations.store import ClaimLost, Said, Store
 from lai.outcome import DEEPEST, deeper
@@ -53,7 +52,7 @@ def about_the_question(answer: Answer) -> Answer:
 
 def _key(operation_id: str) -> str:
     """The id itself where a header carries it unchanged everywhere, else a hash of it."""
-    if re.fullmatch(r"[!-~]{1,255}", operation_id):
+    if SENDABLE.fullmatch(operation_id):
         return operation_id
     return f"sha256:{hashlib.sha256(operation_id.encode()).hexdigest()}"
 
@@ -127,6 +126,15 @@ class Worker:
         """Claim one operation that is due and do what can be done; None if none is due."""
         held = self.store.claim(self.owner, self.lease, scope=self.contract.scope)
         return self.proceed(held) if held else None
+
+    def receipt(self, known: Operation) -> JSON | None:
+        """The service's receipt as it is stored, None while there is none.
+
+        Raises :class:`~lai.operations.references.Unreadable` if it is not what was stored.
+        """
+        if known.result_ref is None or known.result_sha256 is None:
+            return None
+        return self.references.get(known.result_ref, known.result_sha256)
 
     def proceed(self, held: Operation) -> Operation:
         """Take a claimed operation as far as it goes now.

@@ -12,8 +12,9 @@ QUESTION = """
 A summary is to take the place of the older messages. Say from which line on messages are kept; a
 line is a record, counted from 1, and the ledger's lines are no messages. The newest messages
 stay, as many as `room` tokens hold (`estimate_message` says what a message takes). Never cut
-between a call and its results; cut in front of a user message if one is near enough; keep at
-least the last message, with its results. If nothing has to go or may go, answer `None`.
+between a call and its results. Of the places whose rest fits, take the earliest in front of a user
+message, or the earliest of all if there is none; keep at least the last message, with its results.
+If nothing has to go or may go, or a call is still open, answer `None`.
 """
 
 STUB = '''

@@ -4,18 +4,9 @@ from itertools import product
 
 from lai.course.exercises.model import Case, Exercise, slips
 from lai.operations.answers import Answer, Remote
-from lai.operations.policy import (
-    Cancel,
-    Keep,
-    PersistReceipt,
-    PollLater,
-    Query,
-    RecordRejection,
-    RequireReview,
-    Send,
-    schedule,
-)
+from lai.operations.policy import schedule
 from lai.operations.records import Operation, State
+from lai.operations.show import STEPS
 
 QUESTION = """
 An operation's record is found: in one of the states of `State`. The service was asked and said
@@ -85,16 +76,6 @@ ABSENT = "`not_found` is a certain no between two times, and otherwise no answer
 RUNNING = "A running job is waited for until the deadline."
 SILENCE = "Silence is waited out until the key may be forgotten, then a person is asked."
 UNSENT = "What provably did not leave goes back to planned."
-WORDS: dict[type, str] = {
-    Send: "send",
-    Query: "ask",
-    PersistReceipt: "store the receipt",
-    RecordRejection: "rejected",
-    PollLater: "wait",
-    RequireReview: "person",
-    Cancel: "cancelled",
-    Keep: "keep",
-}
 # What is said of an open operation: the rule, and the step at each age, in the order of AGES.
 TABLE: dict[Remote, tuple[str, str]] = {
     Remote.COMPLETED: (EVIDENCE, "receipt receipt receipt receipt"),
@@ -153,7 +134,7 @@ def _library(state: State, said: Remote | None, age: str) -> str:
     )
     answer = None if said is None else Answer(said, "")
     action = schedule(record, answer, 5.0 + 10.0 * AGES.index(age))
-    return WORDS[type(action)]
+    return STEPS[type(action)]
 
 
 WRONG = slips(
