@@ -47,7 +47,7 @@ class History:
         history.partial = partial
         for number, record in enumerate(records):
             line = lines[number] if lines else number + 1
-            while gaps and gaps[-1] < line:
+            while gaps and gaps[-1] <= line:
                 history.ledger.lose(gaps.pop())
             history.opened_at = line
             try:

@@ -8,18 +8,25 @@ Rules that live here and nowhere else:
    An object inside a broken one is never a record: it may be a piece of a text.
 3. A line that ends in byte 0x18 is a sealed tail. No record can end in that byte.
 4. What is neither is damage. It may have been any record, a ``running`` too.
+5. So is a record whose checksum does not fit (see ``checksums``). The checksum belongs to
+   the line, like its newline: no record that is handed out has it.
 """
 
 import hashlib
 import json
 from array import array
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import cast
 
+from lai.checksums import KEY, Broken, Chain
 from lai.records import Record, malformed
 
 SEAL = b"\x18"
 TORN = "a torn tail: the last append never finished"
+SEALED = "a torn tail, sealed"
+NO_RECORD = (Broken.CHANGED, Broken.BARE)  # of such a line nothing is believed
+Piece = tuple[Record, bytes]  # a whole object, and the bytes that it was read from
 _FILLER = " \t\r\x00"  # what may stand around whole objects: spaces, and NULs of a lost write
 
 
@@ -57,12 +64,13 @@ class Contents:
     ``records`` are in file order, ``lines`` their physical lines from 1, ``offsets`` the
     bytes at which those begin. ``damage`` is every place that is not one record on one
     line. ``start`` is the first line that was read, at byte ``begin``; ``end`` is the byte
-    behind the last.
+    behind the last, and ``chain`` knows what the next line has to name.
     """
 
     def __init__(self, start: int = 1, begin: int = 0) -> None:
         self.start = start
         self.begin = begin
+        self.chain = Chain(open=start > 1)
         self.records: list[Record] = []
         self.lines = array("Q")
         self.offsets = array("Q")
@@ -72,30 +80,20 @@ class Contents:
 
     def feed(self, raw: bytes) -> None:
         """Read a whole line, its newline included."""
-        record = _record(raw)
-        if record is not None:
-            self.remember(record, len(raw))
-            return
-        sealed = raw.endswith(SEAL + b"\n")
-        body = raw.removesuffix(b"\n").removesuffix(SEAL)
-        records, reason, lost = _salvage(body)
-        if sealed:
-            reason, lost = "a torn tail, sealed", False
-        self._take(records, raw, body, reason, lost=lost)
+        body = raw.removesuffix(b"\n")
+        pieces, reason, lost = _pieces(body)
+        if reason and body.endswith(SEAL):
+            body, reason, lost = body.removesuffix(SEAL), SEALED, False
+        self._take(pieces, raw, body, reason, lost=lost)
 
     def feed_tail(self, raw: bytes) -> bool:
         """Read what stands after the last newline; False if it was torn, not just unended."""
-        records, reason, lost = read_line(raw)
-        if lost:
-            reason = TORN
-        self._take(records, raw, raw, reason, lost=False)
-        return not lost
-
-    def remember(self, record: Record, size: int) -> None:
-        """A record that stands at the end, on a line of its own of ``size`` bytes."""
-        self.last_line += 1
-        self._keep(record)
-        self.end += size
+        pieces, reason, lost = _pieces(raw)
+        chain = replace(self.chain)
+        sound = list(takewhile(lambda piece: chain.follow(piece[1]) not in NO_RECORD, pieces))
+        torn = lost or len(sound) < len(pieces)
+        self._take(sound, raw, raw, TORN if torn else reason)
+        return not torn
 
     @property
     def unacknowledged(self) -> list[Damage]:
@@ -108,11 +106,26 @@ class Contents:
         return [d.line for d in self.damage if d.lost]
 
     def _take(
-        self, records: list[Record], raw: bytes, body: bytes, reason: str | None, *, lost: bool
+        self,
+        pieces: list[Piece],
+        raw: bytes,
+        body: bytes,
+        reason: str | None,
+        *,
+        lost: bool = False,
     ) -> None:
+        """Learn a physical line: its records, and what is to be said of the rest."""
         self.last_line += 1
-        for record in records:
+        rest = lost or reason in (TORN, SEALED)  # bytes that are no record
+        for record, source in pieces:
+            broken = self.chain.follow(source)
+            if broken:
+                reason, lost, rest = broken, True, rest or broken in NO_RECORD
+            if broken in NO_RECORD:
+                break
             self._keep(record)
+        if rest:
+            self.chain.skip(body, lost=lost)
         if reason:
             digest = hashlib.sha256(body).hexdigest()
             place = self.last_line, self.end, len(body)
@@ -120,6 +133,8 @@ class Contents:
         self.end += len(raw)
 
     def _keep(self, record: Record) -> None:
+        if self.chain.begun:
+            del record[KEY]
         self.records.append(record)
         self.lines.append(self.last_line)
         self.offsets.append(self.end)
@@ -139,8 +154,13 @@ def repair_record(line: int, offset: int, raw: bytes) -> Record:
 
 def read_line(raw: bytes) -> tuple[list[Record], str | None, bool]:
     """The records on a line, what is wrong with it, and whether a record may be lost there."""
+    pieces, reason, lost = _pieces(raw)
+    return [record for record, _ in pieces], reason, lost
+
+
+def _pieces(raw: bytes) -> tuple[list[Piece], str | None, bool]:
     record = _record(raw)
-    return _salvage(raw) if record is None else ([record], None, False)
+    return _salvage(raw) if record is None else ([(record, raw)], None, False)
 
 
 def _record(raw: bytes) -> Record | None:
@@ -174,20 +194,20 @@ def _writable(record: Record) -> bool:
     return True
 
 
-def _salvage(raw: bytes) -> tuple[list[Record], str | None, bool]:
+def _salvage(raw: bytes) -> tuple[list[Piece], str | None, bool]:
     text = raw.decode("utf-8", "surrogateescape")
-    found: list[Record] = []
+    found: list[Piece] = []
     at = _past_filler(text, 0)
     while at < len(text):
         try:
             value, end = _DECODER.raw_decode(text, at)
-            text[at:end].encode("utf-8")  # bytes that are not UTF-8 make no record
+            source = text[at:end].encode("utf-8")  # bytes that are not UTF-8 make no record
         except (ValueError, RecursionError):
             return found, "the rest of the line cannot be read" if found else "cannot be read", True
         problem = _problem(value, raw)
         if problem:
             return found, problem, True
-        found.append(value)
+        found.append((value, source))
         at = _past_filler(text, end)
     if not found:
         return found, "no record on this line", True

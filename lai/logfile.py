@@ -15,7 +15,6 @@ It does not know what records mean, and it changes nothing.
 """
 
 import gc
-import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -154,7 +153,7 @@ class LogFile:
         """Learn what was written: bytes that ended the last line, and a new line."""
         self.recent.end += len(mend)
         if line:
-            self.recent.remember(json.loads(line), len(line))
+            self.recent.feed(line)
 
     def _with(self, line: int) -> Contents:
         """What has been read, that line among it if the file has it."""

@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from lai.checksums import KEY, chained
 from lai.lines import SEAL, repair_record
 from lai.logfile import LogFile
-from lai.records import Record, encode
+from lai.records import Record, RecordError, encode
 from lai.storage import (
     SessionError,
     SessionFailed,
@@ -79,7 +80,7 @@ class Session(LogFile):
         Raises RecordError, with nothing written, for what has no JSON form, and
         :class:`SessionFailed` when the disk refuses: then nothing more is appended.
         """
-        return self._write(b"", encode(record))
+        return self._write(b"", self._line(record))
 
     def acknowledge(self, line: int) -> None:
         """Record that a person knows of the damage on ``line``; nothing of it is removed."""
@@ -171,7 +172,13 @@ class Session(LogFile):
             return
         torn = self.recent.damage[-1]
         record = repair_record(torn.line, torn.offset, tail)
-        self._write(SEAL + b"\n", encode(record))
+        self._write(SEAL + b"\n", self._line(record))
+
+    def _line(self, record: Record) -> bytes:
+        line = encode(record)
+        if KEY in record:
+            raise RecordError(f"this record cannot be written: {KEY!r} is the file's own key")
+        return chained(line, self.recent.chain.last)
 
     def _write(self, mend: bytes, line: bytes) -> int:
         """Bytes first, then memory; whatever stops this in between stops all later appends."""

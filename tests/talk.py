@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sums import without
 from toolkit import JSON, Text
 
 from lai import (
@@ -172,15 +173,10 @@ def prefixes(data: bytes) -> Iterator[bytes]:
     return (data[:end] for end in ends if end > first >= 0)
 
 
-def line_of(record: JSON) -> bytes:
-    """A record's line, written without the library."""
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
 def last_compaction(data: bytes) -> tuple[int, JSON]:
     """Where its line begins, and the record."""
     start = data.rindex(b"\n", 0, data.rindex(b'"type":"compaction"')) + 1
-    return start, json.loads(data[start:].split(b"\n")[0])
+    return start, without(json.loads(data[start:].split(b"\n")[0]))
 
 
 def command_line(*arguments: str | Path) -> tuple[int, str]:

@@ -17,9 +17,9 @@ Sources = Mapping[str, str]  # by module name, "" for the package itself
 # Each module may import what stands before it, and nothing else of the library.
 ORDER = """
     records tokens usage budget bounds calls wire executions ledger context history tools receipts
-    actions spending compaction summary recovery approval extract lines replies prepared
-    storage logfile session report journal outcome offline models paths artifacts completion
-    executor agent faults processes traces output replace shell workspace
+    actions spending compaction summary recovery approval extract checksums lines replies
+    prepared storage logfile session report journal outcome offline models paths artifacts
+    completion executor agent faults processes traces output replace shell workspace
     __init__ selfcheck voice window chat __main__
     operations.records operations.answers operations.policy operations.changes
     operations.references operations.databases operations.schema operations.shelf operations.waiting
@@ -33,8 +33,8 @@ ORDER = """
 """.split()
 PURE = """
     records tokens usage budget bounds calls wire executions ledger context history tools receipts
-    actions spending compaction summary recovery approval extract lines replies prepared
-    operations.records operations.answers operations.policy operations.changes
+    actions spending compaction summary recovery approval extract checksums lines replies
+    prepared operations.records operations.answers operations.policy operations.changes
     operations.service.profiles operations.service.mishaps
 """.split()
 # What a pure module may use: nothing here reaches a file, process, clock or random source.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sums import summed_again, without
 from toolkit import JSON, answers, assistant, lines, opaque, user, write_log
 
 from lai import Agent, Session, SessionDamaged, scripted
@@ -143,9 +144,13 @@ def test_acknowledging_adds_one_record_and_changes_no_earlier_byte(tmp_path: Pat
         session.acknowledge(2)
         assert [d.line for d in session.unacknowledged] == [4]
         assert path.read_bytes().startswith(before)
-        (record,) = (json.loads(r) for r in path.read_bytes()[len(before) :].splitlines())
+        (record,) = map(json.loads, path.read_bytes()[len(before) :].splitlines())
         place = {"line": 2, "offset": len(A.encode()) + 1, "bytes": len(first)}
-        assert record == {"type": "repair", **place, "sha256": hashlib.sha256(first).hexdigest()}
+        assert without(record) == {
+            "type": "repair",
+            **place,
+            "sha256": hashlib.sha256(first).hexdigest(),
+        }
         session.acknowledge(4)
     again = Session.read(path)
     assert again.unacknowledged == []
@@ -222,7 +227,7 @@ def test_k2_05_separators_inside_texts_end_no_line(tmp_path: Path) -> None:
     with Session.open(tmp_path / "session-x.jsonl") as copy:
         for record in session.records:
             copy.append(record)
-    assert (tmp_path / "session-x.jsonl").read_bytes() == raw
+    assert (tmp_path / "session-x.jsonl").read_bytes() == summed_again(raw)
 
 
 def test_k2_07_glued_records_are_all_there() -> None:

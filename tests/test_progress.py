@@ -57,10 +57,10 @@ def test_one_line_a_check(file: Path) -> None:
     """A failed and a passed check leave a line each, exactly; the file is its owner's alone."""
     assert (failed(), failed(hint=2), solved()) == ("failed", "failed", "passed")
     head = '{"type":"check","exercise":"04.3a","passed":'
-    assert file.read_text(encoding="utf-8").splitlines() == [
-        f'{head}18,"cases":60}}',
-        f'{head}18,"cases":60,"hint":2}}',
-        f'{head}60,"cases":60}}',
+    assert [line.partition(',"sum"')[0] for line in file.read_text("utf-8").splitlines()] == [
+        f'{head}18,"cases":60',
+        f'{head}18,"cases":60,"hint":2',
+        f'{head}60,"cases":60',
     ]
     assert file.stat().st_mode & 0o777 == 0o600
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sums import added
 
 from lai import RecordError, Session, Status
 from lai.records import (
@@ -119,7 +120,7 @@ def test_what_has_no_json_form_fails_before_anything_is_written(
         assert path.read_bytes() == before
         assert session.records == [{"type": "note", "v": "书"}]
         session.append({"type": "note", "v": 2})
-    assert path.read_bytes() == before + b'{"type":"note","v":2}\n'
+    assert path.read_bytes() == added(before, {"type": "note", "v": 2})
 
 
 @pytest.mark.parametrize("record", MALFORMED, ids=lambda r: json.dumps(r, ensure_ascii=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sums import line_of
 from talk import (
     DOUBTFUL,
     LONG,
@@ -16,7 +17,6 @@ from talk import (
     WORDS,
     Talk,
     command_line,
-    line_of,
     prefixes,
     same_either_way,
     told,

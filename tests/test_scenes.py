@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sums import without
+from toolkit import log
 
 from lai import (
     Ask,
@@ -81,7 +83,7 @@ def kinds(path: Path) -> list[str]:
     seen: dict[str, int] = {}
     shapes = []
     for line in path.read_text("utf-8").split("\n")[:-1]:
-        record = json.loads(line)
+        record = without(json.loads(line))
         message = record.get("message", {})
         calls = [c["function"]["name"] for c in message.get("tool_calls", [])]
         ids = re.findall(r'"((?:call|exec)_\w+)"', line)
@@ -200,10 +202,11 @@ def test_a_recovery_goes_on_from_every_scene(name: str, tmp_path: Path) -> None:
 def test_a_killed_recovery_leaves_the_next_scene(
     first: str, death: dict[str, Any], then: str, tmp_path: Path
 ) -> None:
-    """A process that recovers one scene and is killed leaves another, byte for byte."""
+    """A process that recovers one scene and is killed leaves the records of another."""
     path = stage(first, tmp_path)
     assert run_child(path, **death).returncode == -9
-    assert path.read_bytes() == SCENES[then].file.read_bytes()
+    assert path.read_bytes().startswith(SCENES[first].file.read_bytes())
+    assert log(path) == log(SCENES[then].file)
 
 
 SENDING = {"text": scenes.APPEND_LINE}

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sums import added
 from test_records import JSON_VALUES, TEXTS
 from toolkit import JSON, assistant, attempt, user
 
@@ -34,13 +35,8 @@ RECORDS = [
 NEW = {"type": "note", "v": "新的\u2028一行"}
 
 
-def line_of(record: JSON) -> bytes:
-    """A record's line, written without the library."""
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-WHOLE = b"".join(map(line_of, RECORDS))
-ENDS = [len(b"".join(map(line_of, RECORDS[:n]))) for n in range(len(RECORDS) + 1)]
+WHOLE = added(b"", *RECORDS)
+ENDS = [len(added(b"", *RECORDS[:n])) for n in range(len(RECORDS) + 1)]
 
 
 def committed(cut: int) -> list[JSON]:
@@ -75,11 +71,11 @@ def assert_mended(path: Path, old: bytes, expected: list[JSON]) -> None:
         session.append(NEW)
         assert same_as_on_disk(session)
     assert mended.startswith(old)
-    assert path.read_bytes() == mended + line_of(NEW)
+    assert path.read_bytes() == added(mended, NEW)
     with fresh(path) as session:
         assert kept(session) == [*expected, NEW]
         assert session.unacknowledged == []
-    assert path.read_bytes() == mended + line_of(NEW)
+    assert path.read_bytes() == added(mended, NEW)
 
 
 @pytest.mark.parametrize("fill", [b"", b"\0" * 64], ids=["plain", "NULs"])
@@ -112,7 +108,7 @@ def test_a_torn_tail_is_reported_sealed_and_explained(tmp_path: Path) -> None:
     with Session.open(path) as session:
         assert [(d.line, d.offset, d.size) for d in session.damage] == [(3, ENDS[2], 30)]
         assert session.records[2:] == [repair]
-    assert path.read_bytes() == WHOLE[: ENDS[2]] + torn + b"\x18\n" + line_of(repair)
+    assert path.read_bytes() == added(WHOLE[: ENDS[2]] + torn + b"\x18\n", repair)
 
 
 def test_a_tail_torn_three_times(tmp_path: Path) -> None:
@@ -123,7 +119,8 @@ def test_a_tail_torn_three_times(tmp_path: Path) -> None:
         with fresh(path) as session:
             session.append(record)
         expected.append(record)
-        old = path.read_bytes() + line_of(RECORDS[number + 3])[: 20 + number]
+        cut = path.stat().st_size + 20 + number
+        old = added(path.read_bytes(), RECORDS[number + 3])[:cut]
         path.write_bytes(old)
         assert_mended(path, old, expected)
         expected.append(NEW)
@@ -155,7 +152,7 @@ def test_any_records_round_trip(
             ]
             assert same_as_on_disk(session)
     assert Session.read(path).records == records
-    assert path.read_bytes() == b"".join(map(line_of, records))
+    assert path.read_bytes() == added(b"", *records)
 
 
 def test_reading_changes_nothing_and_needs_no_lock(tmp_path: Path) -> None:
@@ -211,7 +208,7 @@ def test_another_process_is_refused_and_a_dead_one_is_not(tmp_path: Path) -> Non
             session.append(NEW)
             with pytest.raises(SessionLocked, match=rf"process {os.getpid()}\b"):
                 Session.open(path)
-    assert path.read_bytes() == line_of(NEW)
+    assert path.read_bytes() == added(b"", NEW)
 
 
 def test_the_same_process_is_refused_too(tmp_path: Path) -> None:
@@ -283,7 +280,7 @@ def test_a_folder_that_another_process_makes_meanwhile(tmp_path: Path) -> None:
     meanwhile = lambda _fd: path.parent.mkdir(parents=True, exist_ok=True)  # noqa: E731
     with Session.open(path, fsync=meanwhile) as session:
         session.append(NEW)
-    assert path.read_bytes() == line_of(NEW)
+    assert path.read_bytes() == added(b"", NEW)
 
 
 def test_permissions(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from invariants import check
 from stage import ERRORS, Stage
 from story import Said
+from sums import added
 
 from lai import (
     Agent,
@@ -154,13 +155,13 @@ class Turns(RuleBasedStateMachine):
         self.agent = None
 
     @precondition(lambda self: self.agent is not None)
-    @rule(cut=st.integers(0, 60))
+    @rule(cut=st.integers(0, 70))
     def dies_while_idle(self, cut: int) -> None:
         """It is gone between two points; perhaps some other append of it did not finish."""
         self.dies()
-        line = json.dumps({"type": "note", "书": "\u2028"}, ensure_ascii=False).encode()
+        whole = added(self.stage.data, {"type": "note", "书": "\u2028"})
         with self.stage.path.open("ab") as file:
-            file.write(line[:cut])
+            file.write(whole[len(self.stage.data) :][:cut])
 
     @precondition(lambda self: self.agent is None or self.waits_for(Ask, AskVerdict))
     @rule(text=TEXTS, silent=st.booleans(), hours=st.sampled_from([0, 0, 2]))

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sums import without
+
 from lai import (
     Agent,
     Answer,
@@ -260,7 +262,7 @@ def log(path: Path) -> list[JSON]:
     for line in path.read_bytes().split(b"\n"):
         with suppress(ValueError):
             found.append(json.loads(line))
-    return found
+    return [without(record) if isinstance(record, dict) else record for record in found]
 
 
 def statuses(path: Path) -> list[tuple[str, str]]:
