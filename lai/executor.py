@@ -131,6 +131,8 @@ class Executor:
             # Looked at before it is shown: if it moves in between, the attempt will see it.
             base = {"base_sha256": tool.version(arguments)} if tool.version else {}
             shown = plain(tool.check(arguments))
+            if tool.since:
+                shown |= plain(tool.since(arguments, self.journal.history.view.messages()))
         except Exception as error:  # noqa: BLE001 (whatever stops the check, nothing has run)
             self.journal.publish(call, refused(words(error)))
             return None

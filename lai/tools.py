@@ -103,8 +103,9 @@ class Tool:
 
     ``run(arguments, run)`` acts and returns a JSON object. ``check(arguments)`` runs
     before anyone is asked: it returns what a person is shown, or raises ToolError for
-    what will never be run (a path outside the workspace). ``version(arguments)`` is the
-    hash of what the effect would replace now, ``wanted(arguments)`` the hash it leaves.
+    what will never be run (a path outside the workspace). ``since(arguments, messages)``
+    adds what the model, in that conversation, has not seen of what it would replace.
+    ``version(arguments)`` is the hash of that now, ``wanted(arguments)`` the hash it leaves.
     ``watch(execution_id)`` tells a person what can be seen now of an attempt in doubt.
 
     A ``keyed`` tool states the scope of its key and for how many seconds the executor
@@ -119,6 +120,7 @@ class Tool:
     effect: Effect = Effect.OPAQUE
     warning: str = ""
     check: Callable[[JSON], JSON] = dict
+    since: Callable[[JSON, list[JSON]], JSON] | None = None
     version: Callable[[JSON], str | None] | None = None
     wanted: Callable[[JSON], str] | None = None
     watch: Callable[[str], JSON] | None = None

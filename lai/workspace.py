@@ -21,7 +21,6 @@ Folders made for a write that then fails (a full disk) stay, empty. This module 
 know sessions, approvals or retries.
 """
 
-import difflib
 import hashlib
 import os
 from collections.abc import Iterator
@@ -32,13 +31,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lai import bounds, output, paths, replace, shell
+from lai import bounds, output, paths, reads, replace, shell
 from lai.records import JSON
 from lai.tools import Arguments, Effect, Run, Tool, ToolError
 
 READ_LIMIT = bounds.RESULT_BYTES
-DIFF_LIMIT = 128 * 1024  # finding differences takes time with the square of the length
-DIFF_WORK = 4_000_000  # lines times lines: comparing takes that long at worst
 
 
 class ReadArguments(Arguments):
@@ -83,6 +80,7 @@ def workspace_tools(
         run=partial(_write, root),
         effect=Effect.IDEMPOTENT,
         check=partial(_preview, root),
+        since=partial(_since, root),
         version=partial(_version, root),
         wanted=_wanted,
     )
@@ -157,22 +155,23 @@ def _preview(root: Path, arguments: JSON) -> JSON:
             return {"action": "create", **shown, **({"new_folders": made} if made else {})}
         with os.fdopen(descriptor, "rb") as file:
             replace.kept_mode(os.fstat(descriptor), path)
-            old = file.read(DIFF_LIMIT + 1)
-    return {"action": "overwrite", **shown, "diff": _diff(old, data, path)}
+            old = file.read(reads.DIFF_LIMIT + 1)
+    diff = reads.difference(old, data, path, ("now", "new"))
+    return {"action": "overwrite", **shown, "diff": diff}
 
 
-def _diff(old: bytes, new: bytes, path: str) -> str:
-    if max(len(old), len(new)) > DIFF_LIMIT:
-        return f"(not computed: a side is longer than {DIFF_LIMIT} bytes)"
-    try:
-        # Split at "\n" only: other characters that look like line ends are content.
-        before, after = (part.decode("utf-8").split("\n") for part in (old, new))
-    except UnicodeDecodeError:
-        return f"(not computed: the {len(old)} bytes that are there now are not UTF-8)"
-    if len(before) * len(after) > DIFF_WORK:
-        return f"(not computed: {len(before)} and {len(after)} lines are too many to compare)"
-    lines = difflib.unified_diff(before, after, f"{path} (now)", f"{path} (new)", lineterm="")
-    return "\n".join(lines) or "(no difference)"
+def _since(root: Path, arguments: JSON, messages: list[JSON]) -> JSON:
+    """What the model has not seen of the file as it is now."""
+    parts = paths.split(arguments["path"])
+    path = "/".join(parts)
+    seen = reads.known(messages, path)
+    size = max(reads.DIFF_LIMIT, seen.start + len(seen.data) if seen else 0)
+    with _folder_of(root, parts, "nothing was written") as (here, missing):
+        descriptor = None if missing else paths.open_file(here, parts[-1])
+        if descriptor is None:
+            return reads.since(seen, None, path)
+        with os.fdopen(descriptor, "rb") as file:
+            return reads.since(seen, file.read(size + 1), path)
 
 
 def _version(root: Path, arguments: JSON) -> str | None:
