@@ -34,11 +34,19 @@ def name_of_last(data: bytes) -> str:
     return name
 
 
+def chained(record: JSON, before: str) -> tuple[bytes, str]:
+    """A record's line behind the one of that name, and its own name."""
+    head = line_of(record)[:-2] + f',"sum":"{before}-'.encode()
+    own = digest(head)
+    return head + own.encode() + b'"}\n', own
+
+
 def added(data: bytes, *records: JSON) -> bytes:
     """The file ``data`` after the library has appended these records."""
+    name = name_of_last(data)
     for record in records:
-        head = line_of(record)[:-2] + f',"sum":"{name_of_last(data)}-'.encode()
-        data += head + digest(head).encode() + b'"}\n'
+        line, name = chained(record, name)
+        data += line
     return data
 
 
