@@ -9,23 +9,20 @@ for each approval that a person gave after saying that the earlier attempt did n
 
 import json
 from collections.abc import Callable
-from itertools import pairwise
 
+from invariants_file import (
+    attempts_are_at_what_was_asked,
+    attempts_are_bounded,
+    bytes_only_grow,
+    execution_ids_unique,
+    key_stable_over_attempts,
+    lines_follow_each_other,
+    transitions_are_legal,
+    verdicts_are_a_persons,
+)
 from story import JSON, Call, Story, prompt_problem
 
 ENDED = ("succeeded", "failed", "unknown", "rejected")
-LEGAL = {  # written down again here, so that the library's own table is not its judge
-    (None, "approved"),
-    (None, "rejected"),
-    ("approved", "running"),
-    ("approved", "rejected"),
-    ("running", "succeeded"),
-    ("running", "failed"),
-    ("running", "unknown"),
-    ("unknown", "succeeded"),
-    ("unknown", "failed"),
-    ("unknown", "unknown"),
-}
 
 
 def call_ids_are_unique(story: Story) -> None:
@@ -33,44 +30,6 @@ def call_ids_are_unique(story: Story) -> None:
     ids = [call.id for call in story.calls]
     assert len(set(ids)) == len(ids), f"call ids used twice: {ids}"
     assert all(ids), "a call has no id"
-
-
-def bytes_only_grow(story: Story) -> None:
-    """What the file held at any moment is a prefix of what it holds later."""
-    for before, after in pairwise((*story.earlier, story.data)):
-        assert after.startswith(before), "bytes of the session file were changed or cut"
-
-
-def transitions_are_legal(story: Story) -> None:
-    """Each attempt goes only where the table of states allows."""
-    last: dict[str, str] = {}
-    for _, record in story.ledger():
-        step = last.get(record["execution_id"]), record["status"]
-        assert step in LEGAL, f"{record['execution_id']}: {step}"
-        last[record["execution_id"]] = record["status"]
-
-
-def execution_ids_unique(story: Story) -> None:
-    """A new attempt has a new id: none starts twice, none belongs to two calls."""
-    owner: dict[str, str] = {}
-    for _, record in story.ledger():
-        known = owner.setdefault(record["execution_id"], record["tool_call_id"])
-        assert known == record["tool_call_id"], f"{record['execution_id']} has two calls"
-    for execution_id in owner:
-        for status in ("approved", "running"):
-            times = len(list(story.ledger(execution_id=execution_id, status=status)))
-            assert times <= 1, f"{execution_id} is {times} times {status}"
-
-
-def key_stable_over_attempts(story: Story) -> None:
-    """All attempts of one call carry one key and one hash, in the file and outside."""
-    for call in story.calls:
-        for name in ("idempotency_key", "arguments_sha256"):
-            seen = {record.get(name) for _, record in story.ledger(tool_call_id=call.id)}
-            assert len(seen) <= 1, f"{call.id} has {name}s {seen}"
-    owners = {record["execution_id"]: record["tool_call_id"] for _, record in story.ledger()}
-    for deed in story.deeds:
-        assert deed.key.endswith(f":{deed.tool}:{owners.get(deed.execution_id)}"), deed
 
 
 def write_ahead(story: Story) -> None:
@@ -307,7 +266,11 @@ Invariant = Callable[[Story], None]
 ALWAYS: tuple[Invariant, ...] = (
     call_ids_are_unique,
     bytes_only_grow,
+    lines_follow_each_other,
     write_ahead,
+    attempts_are_at_what_was_asked,
+    attempts_are_bounded,
+    verdicts_are_a_persons,
     no_effect_without_a_yes,
     an_approval_is_used_once,
     opaque_effect_at_most_once_without_a_fresh_approval,

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 JSON = dict[str, Any]
 NOTHING = "0" * 12  # what the first line names as the line before it
+BOTH = re.compile(rb'"sum":"([0-9a-f]{12})-([0-9a-f]{12})"\}$')
 OWN = re.compile(rb'"sum":"[0-9a-f]{12}-([0-9a-f]{12})"\}$')
 
 
@@ -20,10 +22,11 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:12]
 
 
-def name_of_last(data: bytes) -> str:
-    """What the line behind these lines has to name; every line is taken to be sound."""
+def names(data: bytes) -> Iterator[tuple[bytes, str]]:
+    """Each whole line, and what it has to name as the line before it; last, b"" and the next."""
     name, begun = NOTHING, False
     for line in data.split(b"\n")[:-1]:
+        yield line, name
         sealed = line.endswith(b"\x18")
         body = line[:-1] if sealed else line.strip(b" \r\0")
         own = OWN.search(body)
@@ -31,7 +34,27 @@ def name_of_last(data: bytes) -> str:
             name, begun = own[1].decode(), True
         else:
             name = digest((name.encode() if begun else b"") + body)
-    return name
+    yield b"", name
+
+
+def name_of_last(data: bytes) -> str:
+    """What the line behind these lines has to name; every line is taken to be sound."""
+    return list(names(data))[-1][1]
+
+
+def problem(data: bytes) -> str | None:
+    """What is wrong with the checksums of a file in which nothing was lost; None if nothing."""
+    begun = False
+    for number, (line, name) in enumerate(names(data), start=1):
+        found = BOTH.search(line)
+        if found is None and begun and line and not line.endswith(b"\x18"):
+            return f"line {number} has no checksum"
+        if found is not None:
+            begun = True
+            head = line[: found.start(2)]
+            if (found[1].decode(), found[2].decode()) != (name, digest(head)):
+                return f"line {number} has a wrong checksum"
+    return None
 
 
 def chained(record: JSON, before: str) -> tuple[bytes, str]:
