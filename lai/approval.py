@@ -112,7 +112,7 @@ def verdict(call: Call, arguments: JSON, execution: Execution, now: JSON) -> Que
     """
     hidden = ("status", "execution_id")
     known = {k: v for k, v in (execution.result or {}).items() if k not in hidden}
-    told = ("lookup", "target", "key", "evidence")
+    told = ("lookup", "target", "key", "evidence", "sandbox")
     found = {k: v for k, v in execution.details.items() if k in told}
     return Question(
         kind=Kind.VERDICT,

@@ -23,6 +23,7 @@ from lai.completion import ContextFull, EmptyReply
 from lai.lines import TORN
 from lai.models import ModelError, budget_from_environment, model_from_environment
 from lai.records import LaiError
+from lai.sandbox import from_environment
 from lai.session import Session
 from lai.storage import session_path
 from lai.voice import Voice, width
@@ -42,6 +43,7 @@ def chat(workspace: Path) -> int:
     """Talk until the input ends. Returns the exit code."""
     if not workspace.is_dir():
         raise LaiError(f"there is no folder {workspace}; make it first, or choose another")
+    wanted = from_environment()
     voice = Voice()
     model, description = model_from_environment(voice.speak)
     budget = budget_from_environment()
@@ -49,12 +51,13 @@ def chat(workspace: Path) -> int:
     with Session.open(path) as session:
         voice.line(f"[session] {path}")
         voice.line(f"[model] {description}")
+        voice.line(f"[sandbox] {wanted}")
         for damage in session.damage:
             if damage.lost and not damage.acknowledged:
                 voice.line(f"[damage] {damage}; python -m lai verify {path} shows it")
             elif damage.reason == TORN:
                 voice.line(f"[mended] {damage}; it was sealed where it stands, nothing is lost")
-        tools = workspace_tools(workspace, window=budget.window)
+        tools = workspace_tools(workspace, window=budget.window, sandbox=wanted)
         agent = Agent(session, model, tools, voice.ask, budget)
         agent.watch = partial(_tell, agent, voice)
         try:

@@ -43,6 +43,7 @@ from lai.outcome import (
     bases,
     look_up_once,
     named,
+    not_over,
     obstacle,
     plain,
     read_once,
@@ -100,7 +101,7 @@ class Executor:
                 self._attempt(call, approved, retry_of)
             case Settle(_, execution):
                 interrupted = execution.status is Status.RUNNING
-                self.journal.settle(execution, "crash" if interrupted else "lost_line")
+                self._settle(execution, "crash" if interrupted else "lost_line")
             case LookUp(call, execution):
                 self._look_up(call, execution)
             case AskVerdict(call, execution):
@@ -204,6 +205,7 @@ class Executor:
         accepted = bases(tool, arguments, approved, retry=origin is not None)
         run = Run(approved.id, self.journal.remote_key(call), accepted)
         kept = {k: v for k, v in approved.details.items() if k == "base_sha256"}
+        kept |= tool.noted or {}
         if tool.effect is Effect.KEYED:
             kept["key_issued_at"] = origin.details["key_issued_at"] if origin else self.now()
         try:
@@ -213,6 +215,10 @@ class Executor:
         except (KeyboardInterrupt, SystemExit):
             self._tell_of_stop(call, approved.id)
             raise
+
+    def _settle(self, execution: Execution, cause: str) -> Execution:
+        seen = not_over(find(self.tools, execution.tool_name or ""), execution.id)
+        return self.journal.settle(execution, cause, seen)
 
     def _bounded(self, call: Call, result: JSON) -> JSON:
         """A result as the prompt can bear it; what is too much is in an artifact."""
@@ -224,7 +230,7 @@ class Executor:
         execution = self.journal.history.ledger.executions[execution_id]
         try:
             if execution.status is Status.RUNNING:
-                execution = self.journal.settle(execution, "interrupt")
+                execution = self._settle(execution, "interrupt")
             if execution.status is not Status.APPROVED:
                 self.journal.publish(call, receipt(execution))
         except SessionError:

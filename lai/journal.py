@@ -138,9 +138,9 @@ class Journal:
             told = {"status": str(status), "execution_id": running.id, "message": str(error)}
             return self.proceed(running, status, told)
 
-    def settle(self, execution: Execution, cause: str) -> Execution:
-        """Record that the outcome is unknown, and why nobody saw it."""
-        result = interrupted(execution.id, cause)
+    def settle(self, execution: Execution, cause: str, seen: JSON | None = None) -> Execution:
+        """Record that the outcome is unknown, why nobody saw it, and what is ``seen`` of it."""
+        result = {**interrupted(execution.id, cause), **(seen or {})}
         return self.proceed(execution, Status.UNKNOWN, result, cause=cause)
 
     def reject(self, call: Call, tool: Tool, earlier: Execution | None) -> Execution:

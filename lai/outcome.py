@@ -59,6 +59,12 @@ def seen_now(tool: Tool | None, arguments: JSON, execution_id: str) -> JSON:
         return {"now": words(error)}
 
 
+def not_over(tool: Tool | None, execution_id: str) -> JSON:
+    """The processes of an attempt that may still run; empty if none are seen."""
+    seen = seen_now(replace(tool, version=None, wanted=None), {}, execution_id) if tool else {}
+    return {"may_still_run": seen["may_still_run"]} if seen.get("may_still_run") else {}
+
+
 def bases(
     tool: Tool, arguments: JSON, recorded: Execution, *, retry: bool
 ) -> frozenset[str | None]:

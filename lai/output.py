@@ -30,7 +30,8 @@ BESIDE = (  # what else stands in a result, as long as it gets
     '{"status": "unknown", "execution_id": "exec_0123456789abcdef0123456789abcdef", "message": '
     '"the command was killed after 60 s; what it did until then stays done", "exit_code": null, '
     '"output": "", "omitted_bytes": 12345678, "truncated": true, "artifact_path": "", '
-    '"timed_out": true, "children_left": 10}'
+    '"timed_out": true, "children_left": 10, "sandbox": "bubblewrap", '
+    '"may_still_run": [' + ", ".join(["1234567"] * 10) + "]}"
 )
 DISK_LIMIT = 64 * 1024 * 1024
 CONTINUATION = range(0x80, 0xC0)  # goes on with a UTF-8 character, never starts one

@@ -39,8 +39,11 @@ MEANING = {
     "unknown": "nobody can say whether it happened",
 }
 # Details of a ledger record that a reader wants to see, in this order.
-_TOLD = ("cause", "approval_of", "lookup", "target", "key", "evidence")
-_RECEIPT = ("path", "exit_code", "message", "verdict", "evidence", "content", "output")
+_TOLD = ("cause", "approval_of", "lookup", "target", "key", "evidence", "sandbox")
+_RECEIPT = (
+    *("path", "exit_code", "message", "may_still_run"),
+    *("verdict", "evidence", "content", "output"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,49 +10,50 @@ Rules that live here and nowhere else:
    output open: it is left running, never waited for, and counted in ``children_left``.
    (Its output is read on while this process lives, so that it is not stopped by us.)
 2. Out of time or interrupted, every process of the command's session is killed, not the
-   shell alone. A process that made a session of its own (``setsid``) escapes; it counts
-   as one if it still holds the output, and is not seen otherwise.
+   shell alone. A process that made a session of its own (``setsid``) escapes. Whatever is
+   left is named in ``may_still_run``. Where the sandbox ends what it started, nothing is.
 3. The command has no terminal and an empty input: a question ends instead of waiting, and
-   no key that is meant for the person's prompt is taken.
-4. The environment is this process's own, except what looks like a secret by its name (so
-   that ``env`` prints no key into the session) and what would run something else than was
-   shown: ``BASH_ENV``, shell functions. Nothing is carried over to the next command.
-5. Waiting is done in short ticks, so that an interrupt sent to a worker thread arrives.
+   no key that is meant for the person's prompt is taken. Nothing is carried over to the next.
+4. Waiting is done in short ticks, so that an interrupt sent to a worker thread arrives.
 
-This is no sandbox. A command runs with all rights of the person: it can read any of their
-files, this process's environment in ``/proc``, and it can write ``.agent_state``.
+The ``sandbox`` was settled before; the question, the record of the start and the result name
+it. Without one a command has all rights of the person, over ``.agent_state`` too.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
-from lai import paths, processes, traces
+from lai import paths, processes, sandbox, traces
 from lai.bounds import Room
 from lai.output import Output
 from lai.records import JSON
+from lai.sandbox import Sandbox
 from lai.tools import Arguments, Effect, Run, Tool, ToolError, Unconfirmed
 
+Process = subprocess.Popen[bytes]
 COMMAND_LIMIT = 60_000  # bytes; the system's own limit for one argument is 131,072
 TICK, GRACE = 0.05, 0.2  # seconds: between two looks; for output that is still on its way
 WARNING = (
     "Approval is not permission and not a sandbox: the command runs with all your rights. It can "
     "change, delete or send away whatever you can reach, also outside the workspace."
 )
-WITHHELD = re.compile(
-    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN|SECRET|PASSW|CREDENTIAL"
-    r"|^SHELLOPTS$|^BASHOPTS$|^PS4$|^ENV$|^BASH_ENV$|^BASH_FUNC_|^FORCE_COLOR$|^CLICOLOR_FORCE$",
-    re.IGNORECASE,
-)
-PLAIN = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}  # no colours, no paging
+WALLS = "Approval is not permission. What the sandbox {0} keeps and what not: {1}"
+
+
+class _Setting(NamedTuple):
+    root: Path
+    timeout: float
+    room: Room
+    kind: Sandbox
 
 
 class BashArguments(Arguments):
@@ -61,24 +62,26 @@ class BashArguments(Arguments):
     command: str = Field(description="The bash command. It starts in the workspace, without input.")
 
 
-def run_bash_tool(root: Path, timeout: float, room: Room) -> Tool:
+def run_bash_tool(root: Path, timeout: float, room: Room, kind: Sandbox) -> Tool:
     """The tool. ``timeout`` is in seconds, ``room`` is what a result may take."""
+    walls, noted = WALLS.format(kind, sandbox.described(kind)), {"sandbox": str(kind)}
     return Tool(
         name="run_bash",
         description="Run a bash command in the workspace. No input; long output is shortened.",
         arguments=BashArguments,
-        run=partial(_run, root, timeout, room),
+        run=partial(_run, _Setting(root, timeout, room, kind)),
         effect=Effect.OPAQUE,
-        warning=WARNING,
-        check=partial(_preview, timeout),
+        warning=WARNING if kind is Sandbox.NONE else walls,
+        check=partial(_preview, {"timeout_seconds": timeout, **noted}),
         watch=partial(traces.look, root),
+        noted=noted,
     )
 
 
-def _preview(timeout: float, arguments: JSON) -> JSON:
+def _preview(about: JSON, arguments: JSON) -> JSON:
     _bash()
     _command(arguments)
-    return {"command": arguments["command"], "cwd": "workspace", "timeout_seconds": timeout}
+    return {"command": arguments["command"], "cwd": "workspace", **about}
 
 
 def _command(arguments: JSON) -> bytes:
@@ -105,39 +108,43 @@ def _bash() -> str:
     return found
 
 
-def environment() -> dict[str, str]:
-    """What a command finds in its environment."""
-    kept = {name: value for name, value in os.environ.items() if not WITHHELD.search(name)}
-    return {**kept, **PLAIN}
-
-
-def _run(root: Path, timeout: float, room: Room, arguments: JSON, run: Run) -> JSON:
-    bash, command = _bash(), _command(arguments)
-    with paths.plainly("/".join(paths.ARTIFACTS), "the command was not run"):
-        output = Output.create(root, run.execution_id)
-    process = _start([bash, "-c", "--", command], root, output)
-    try:
-        traces.leave(root, run.execution_id, process.pid)
-        ended = _listen(process, output, time.monotonic() + timeout)
-        if not ended:
-            _kill(process)
-        silent = _drain(output)
-        left = processes.alive(process.pid)
-    except BaseException:
-        _kill(process)
-        output.close()
-        raise
+def _run(setting: _Setting, arguments: JSON, run: Run) -> JSON:
+    root, kind = setting.root, setting.kind
+    line: list[str | bytes] = [_bash(), "-c", "--", _command(arguments)]
+    mark = processes.mark(run.execution_id, root)
+    with ExitStack() as kept:
+        with paths.plainly("/".join(paths.ARTIFACTS), "the command was not run"):
+            temporary = kept.enter_context(sandbox.scratch(kind))
+            output = Output.create(root, run.execution_id)
+        env = {**sandbox.environment(kind, temporary), processes.MARK: mark}
+        process = _start(sandbox.command(kind, root, temporary, line), root, output, env)
+        try:
+            traces.leave(root, run.execution_id, process.pid)
+            ended = _listen(process, output, time.monotonic() + setting.timeout)
+            if not ended or kind is Sandbox.BUBBLEWRAP:  # with it ends all that it started
+                processes.end(process.pid)
+            silent = _drain(output)
+            left = processes.living(process.pid, mark)
+        except BaseException:
+            processes.end(process.pid)
+            output.close()
+            raise
+        finally:
+            with suppress(subprocess.TimeoutExpired):  # one that the system cannot end either
+                process.wait(2)
     if ended and not silent:
         threading.Thread(target=output.copy_to_the_end, daemon=True).start()
     else:
         output.close()
     fields = {
         "exit_code": process.returncode if ended else None,
-        **output.shown(room),
+        **output.shown(setting.room),
         "timed_out": not ended,
         "children_left": None if left is None else max(len(left), 0 if silent else 1),
+        **({"may_still_run": left[: traces.NAMED]} if left else {}),
+        "sandbox": str(kind),
     }
-    return _outcome(fields, timeout)
+    return _outcome(fields, setting.timeout)
 
 
 def _outcome(fields: JSON, timeout: float) -> JSON:
@@ -153,12 +160,12 @@ def _outcome(fields: JSON, timeout: float) -> JSON:
     return fields
 
 
-def _start(line: list[str | bytes], root: Path, output: Output) -> "subprocess.Popen[bytes]":
+def _start(line: list[str | bytes], root: Path, output: Output, env: dict[str, str]) -> Process:
     try:
         return subprocess.Popen(
             line,
             cwd=root,
-            env=environment(),
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=output.sink,
             stderr=subprocess.STDOUT,
@@ -171,17 +178,16 @@ def _start(line: list[str | bytes], root: Path, output: Output) -> "subprocess.P
         os.close(output.sink)
 
 
-def _listen(process: "subprocess.Popen[bytes]", output: Output, deadline: float) -> bool:
+def _listen(process: Process, output: Output, deadline: float) -> bool:
     """Copy output until the shell has ended (True) or the time is over (False)."""
     printing = True
-    while process.poll() is None:
+    while not processes.over(process):
         if time.monotonic() >= deadline:
             return False
         if printing:
             printing = output.copy(TICK)
         else:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(TICK)
+            time.sleep(TICK)
     return True
 
 
@@ -192,9 +198,3 @@ def _drain(output: Output) -> bool:
         if time.monotonic() >= deadline:
             return False
     return True
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    processes.end(process.pid)
-    with suppress(subprocess.TimeoutExpired):  # one that the system cannot end either
-        process.wait(2)

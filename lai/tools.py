@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lai.calls import ArgumentsError
-from lai.records import JSON, LaiError
+from lai.records import EXECUTION_KEYS, JSON, LaiError
 
 
 class Effect(StrEnum):
@@ -106,7 +106,9 @@ class Tool:
     what will never be run (a path outside the workspace). ``since(arguments, messages)``
     adds what the model, in that conversation, has not seen of what it would replace.
     ``version(arguments)`` is the hash of that now, ``wanted(arguments)`` the hash it leaves.
-    ``watch(execution_id)`` tells a person what can be seen now of an attempt in doubt.
+    ``watch(execution_id)`` tells a person what can be seen now of an attempt in doubt; in
+    ``may_still_run`` it names processes that are not over. ``noted`` is recorded with the
+    start of each attempt: under which conditions it was made.
 
     A ``keyed`` tool states the scope of its key and for how many seconds the executor
     honours it; a ``queryable`` one brings ``lookup(arguments, key)`` and says whether
@@ -124,6 +126,7 @@ class Tool:
     version: Callable[[JSON], str | None] | None = None
     wanted: Callable[[JSON], str] | None = None
     watch: Callable[[str], JSON] | None = None
+    noted: JSON | None = None
     lookup: Callable[[JSON, str], Answer] | None = None
     absent_is_final: bool = False
     key_scope: str = ""
@@ -137,6 +140,8 @@ class Tool:
             raise ValueError(f"{self.name}: a keyed tool states key_scope and key_retention")
         if (self.version is None) is not (self.wanted is None):
             raise ValueError(f"{self.name}: version and wanted come together")
+        if not set(EXECUTION_KEYS).isdisjoint(self.noted or ()):
+            raise ValueError(f"{self.name}: noted would replace a field of the record")
         if self.max_attempts < 1:
             raise ValueError(f"{self.name}: max_attempts is at least 1")
 

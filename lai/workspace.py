@@ -33,6 +33,7 @@ from pydantic import Field
 
 from lai import bounds, output, paths, reads, replace, shell
 from lai.records import JSON
+from lai.sandbox import chosen
 from lai.tools import Arguments, Effect, Run, Tool, ToolError
 
 READ_LIMIT = bounds.RESULT_BYTES
@@ -57,15 +58,21 @@ class WriteArguments(Arguments):
 
 
 def workspace_tools(
-    root: Path | str, *, timeout: float = 60.0, window: int | None = None
+    root: Path | str,
+    *,
+    timeout: float = 60.0,
+    window: int | None = None,
+    sandbox: str | None = None,
 ) -> tuple[Tool, Tool, Tool]:
     """``read_file``, ``write_file`` and ``run_bash`` on the folder ``root``.
 
     ``timeout`` is how many seconds a command may take. ``window`` is the model's context
-    window in tokens: a result takes at most a quarter of it. Raises :class:`LaiError` for a
-    window that holds nothing. Linux and macOS only (see ``paths``).
+    window in tokens: a result takes at most a quarter of it. ``sandbox`` is what a command
+    must run in, ``bubblewrap``, ``landlock`` or ``none``; without a name it is the best that
+    works here. Raises :class:`LaiError` for a window that holds nothing, and for a sandbox
+    that does not work here. Linux and macOS only (see ``paths``).
     """
-    root, room = Path(root).absolute(), bounds.room(window)
+    root, room, kind = Path(root).absolute(), bounds.room(window), chosen(sandbox)
     read_file = Tool(
         name="read_file",
         description="Read a UTF-8 text file of the workspace, at most 50 KiB at a time.",
@@ -84,7 +91,7 @@ def workspace_tools(
         version=partial(_version, root),
         wanted=_wanted,
     )
-    return read_file, write_file, shell.run_bash_tool(root, timeout, room)
+    return read_file, write_file, shell.run_bash_tool(root, timeout, room, kind)
 
 
 def _read(root: Path, room: bounds.Room, arguments: JSON, run: Run) -> JSON:

@@ -228,7 +228,8 @@ def _do_and(error: BaseException) -> Callable[[World, str, JSON, Run], JSON]:
 
 def _from_workspace(name: str) -> Callable[[World], Tool]:
     def make(world: World) -> Tool:
-        tool = next(tool for tool in workspace_tools(world.root) if tool.name == name)
+        tools = workspace_tools(world.root, sandbox="none")
+        tool = next(tool for tool in tools if tool.name == name)
 
         def run(arguments: JSON, attempt: Run) -> JSON:
             result = tool.run(arguments, attempt)

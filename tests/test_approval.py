@@ -112,7 +112,7 @@ LONG = [
 @pytest.mark.parametrize("arguments", LONG)
 def test_whole_command(tmp_path: Path, arguments: JSON) -> None:
     """A command is shown whole and its text can be had back from the screen."""
-    tools = workspace_tools(tmp_path)
+    tools = workspace_tools(tmp_path, sandbox="none")
     [question] = asked(tmp_path, tools, ("call_1", "run_bash", arguments))
     shown = list(shown_lines(question))
     command = arguments["command"]

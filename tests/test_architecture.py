@@ -19,7 +19,8 @@ ORDER = """
     records tokens usage budget bounds calls wire executions ledger context history tools receipts
     actions spending compaction summary recovery approval extract checksums lines replies
     reads prepared storage logfile session report journal outcome offline models paths artifacts
-    completion executor agent faults processes traces output replace shell workspace
+    completion executor agent faults processes traces output replace view landlock
+    sandbox shell workspace
     __init__ selfcheck voice window chat __main__
     operations.records operations.answers operations.policy operations.changes
     operations.references operations.databases operations.schema operations.shelf operations.waiting

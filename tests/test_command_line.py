@@ -446,7 +446,8 @@ def live() -> Iterator[Callable[[str], dict[str, str]]]:
     def environment(command: str) -> dict[str, str]:
         Provider.wanted = command
         address = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        return {**os.environ, "OPENAI_API_KEY": "sk-loopback-only", "OPENAI_BASE_URL": address}
+        mine = {"OPENAI_API_KEY": "sk-loopback-only", "OPENAI_BASE_URL": address}
+        return {**os.environ, **mine, "AGENT_SANDBOX": "none"}  # its commands outlive a kill
 
     yield environment
     server.shutdown()

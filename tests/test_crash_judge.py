@@ -45,7 +45,7 @@ def policy(where: Standing, effect: Effect, move: Move) -> Callable[[pytest.Monk
 def settles_as(status: Status) -> Callable[[pytest.MonkeyPatch], None]:
     """What nobody saw is called a failure, or a success."""
     return lambda patch: patch.setattr(
-        Journal, "settle", lambda journal, execution, _: journal.proceed(execution, status, {})
+        Journal, "settle", lambda journal, execution, *_: journal.proceed(execution, status, {})
     )
 
 

@@ -106,7 +106,7 @@ def write_file(ws: Path) -> Tool:
 
 def test_each_tool_states_its_promise(ws: Path) -> None:
     """Reading is read-only, writing is idempotent and knows versions, bash promises nothing."""
-    read_file, write_file, run_bash = workspace_tools(str(ws))
+    read_file, write_file, run_bash = workspace_tools(str(ws), sandbox="none")
     assert [t.name for t in (read_file, write_file, run_bash)] == [
         "read_file",
         "write_file",
@@ -448,7 +448,8 @@ def replace(*args, **kwargs):
     die()
 os.write, os.replace = write, replace
 arguments = {"path": "a.txt", "content": "new" * 100_000}
-workspace_tools(root)[1].run(arguments, Run("exec_" + "0" * 32, "k", frozenset({base})))
+write_file = workspace_tools(root, sandbox="none")[1]
+write_file.run(arguments, Run("exec_" + "0" * 32, "k", frozenset({base})))
 """
 
 

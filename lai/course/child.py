@@ -139,7 +139,7 @@ def _run(job: _Job, watcher: Connection) -> None:
 def _in_workspace(job: _Job, fault: Fault, session: FaultySession, did: list[str]) -> None:
     """One turn with the offline model and the tools of the workspace."""
     model = fault.model(offline_model())
-    tools = fault.tools(workspace_tools(workspace_of(job.path)))
+    tools = fault.tools(workspace_tools(workspace_of(job.path), sandbox="none"))
     agent = agent_on(session, lambda _: job.answer, model=model, tools=tools)
     agent.watch = lambda action: did.append(words(action))
     if job.text is None:

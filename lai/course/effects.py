@@ -163,7 +163,7 @@ def lines(root: Path) -> int:
 
 
 def _own(root: Path, name: str) -> Tool:
-    tool = find(workspace_tools(root), name)
+    tool = find(workspace_tools(root, sandbox="none"), name)
     assert tool is not None, "every workspace has these tools"
     return tool
 

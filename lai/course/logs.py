@@ -44,6 +44,8 @@ class Order:
         sha256 = arguments_sha256(self.arguments)
         identity = sha256 if self.name == "write_file" else self.id
         named = {"status": str(status), "execution_id": self.attempt}
+        if (self.name, status) == ("run_bash", Status.RUNNING):
+            details = {"sandbox": "none", **details}
         record = execution_record(
             self.attempt,
             self.id,

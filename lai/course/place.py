@@ -7,6 +7,8 @@ Rules that live here:
 2. Ids and the clock are handed in, so that a run prints the same bytes today and tomorrow.
    An id depends on where in the log it is made, so it is new in every process.
 3. The answers come from the offline model: a lesson needs no key and costs nothing.
+4. Commands run without a sandbox, because what one lets through differs from machine to
+   machine. The lesson about them asks for one by name.
 """
 
 import atexit
@@ -81,7 +83,7 @@ def agent_on(
     return Agent(
         session,
         model or offline_model(),
-        tools or workspace_tools(workspace_of(session.path), window=window),
+        tools or workspace_tools(workspace_of(session.path), window=window, sandbox="none"),
         ask=ask,
         budget=budget,
         new_id=ids(session),

@@ -32,8 +32,8 @@ from socketserver import TCPServer
 
 from lai.course import effects
 from lai.records import JSON
-from lai.shell import environment
 from lai.tools import Effect, Run, Tool
+from lai.view import environment
 
 AUDIT, BOOK = "audit.log", "letters.jsonl"
 HEADER, VARIABLE = "Idempotency-Key", "IDEMPOTENCY_KEY"
@@ -47,7 +47,7 @@ def by_bash(root: Path) -> Tool:
     def run(arguments: JSON, attempt: Run) -> JSON:
         known = {VARIABLE: attempt.key, "TEXT": arguments["text"]}
         line = ["bash", "-c", f'printf "%s\\n" "$TEXT" >> {AUDIT}']
-        subprocess.run(line, cwd=root, env=environment() | known, check=True)
+        subprocess.run(line, cwd=root, env=environment(None) | known, check=True)
         return {"sent": arguments["text"]}
 
     return _send(run)

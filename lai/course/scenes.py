@@ -48,7 +48,7 @@ def content(name: str) -> bytes:
 def scene_tools(workspace: Path) -> tuple[Tool, ...]:
     """The tools that the next process has: those of the workspace, ``pay`` and ``submit``."""
     others = [make(workspace, lambda *_: None) for make in (effects.pay, effects.submit)]
-    return (*workspace_tools(workspace), *others)
+    return (*workspace_tools(workspace, sandbox="none"), *others)
 
 
 def scene_table() -> Table:
