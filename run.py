@@ -5,7 +5,7 @@
     python run.py notebooks [NAMES]  run the notebooks, or those named, without a browser
     python run.py proof [NAMES]      the long proofs; their results go to .proof/
     python run.py doctor             check this machine and say what to do about it
-    python run.py lai [ARGS]         the agent in the terminal; the same as python -m lai
+    python run.py lai [ARGS]         the agent in the terminal; the same as python -P -m lai
     python run.py COMMAND ...        run any command in the environment
 
 The first run makes the folder .venv beside this file and installs the tested versions of
@@ -192,7 +192,8 @@ def main(arguments: List[str]) -> int:
     if name in NAMED:
         return run([str(PYTHON), *NAMED[name], *rest], HERE)
     if name == "lai":  # where the reader is, and as the process that the reader may kill
-        command = [str(PYTHON), "-m", "lai", *rest]
+        # -P: no module that lies there, put by whomever, is taken for one of a library.
+        command = [str(PYTHON), "-P", "-m", "lai", *rest]
         return run(command) if os.name == "nt" else os.execve(command[0], command, environment())  # noqa: S606
     program = shutil.which(name, path=environment()["PATH"])
     if program:

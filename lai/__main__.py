@@ -132,7 +132,9 @@ def _existing(path: Path) -> Path:
 
 def _show(path: Path) -> int:
     rows = report.rows(Session.read(path))
-    print("\n".join(report.table(rows, width())) if rows else f"{path} holds no records")
+    print(
+        "\n".join(report.table(rows, width())) if rows else f"{visible(str(path))} holds no records"
+    )
     return 0
 
 
@@ -153,7 +155,7 @@ def _verify(path: Path) -> int:
         if flaw.kind in ("damage", "illegal"):
             print(f"    {_excerpt(session, flaw.line)}")
     for advice in dict.fromkeys(ADVICE[f.kind] for f in found if f.kind in ADVICE):
-        print(f"-> {advice.format(path=path)}")
+        print(f"-> {advice.format(path=visible(str(path)))}")
     print(f"{len(session.records)} records, {len(found) or 'nothing'} to report")
     return 1 if found else 0
 
@@ -193,7 +195,7 @@ def _resolve(path: Path, execution: str, outcome: Outcome, evidence: str) -> int
                 "lists them"
             )
         Journal(session, history).resolve(known[0], outcome, evidence, by="command line")
-    print(f"{known[0]}: {outcome}. The model is told when the session goes on.")
+    print(f"{visible(known[0])}: {outcome}. The model is told when the session goes on.")
     return 0
 
 

@@ -75,11 +75,11 @@ class Question:
 
     def _pieces(self) -> Iterator[tuple[str, Any]]:
         """What the tool shows, then every argument and finding that it has not shown already."""
-        told = list(self.shown.values())
+        told = {json.dumps(value) for value in self.shown.values()}  # True is 1, but not here
         yield from self.shown.items()
         for name, value in (*self.arguments.items(), *self.found.items()):
-            if value not in told:
-                told.append(value)
+            if json.dumps(value) not in told:
+                told.add(json.dumps(value))
                 yield name, value
 
     @property
@@ -160,7 +160,8 @@ def _piece(name: str, value: Any) -> list[str]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     lines = text.split("\n")
     if len(lines) == 1 and len(text) <= 80:
-        return [f"  {name}: {visible(text)}"]
+        shown = text.rstrip(" ")  # a blank at the end is part of a name, and is not seen
+        return [f"  {name}: {visible(shown)}{'⟦U+0020⟧' * (len(text) - len(shown))}"]
     count = len(lines) - (lines[-1] == "")  # a line end ends a line and starts none
     size = f"{count} line{'s' * (count != 1)}, {len(text)} characters"
     return [f"  {name} ({size}):", *(f"  | {visible(line)}" for line in lines)]

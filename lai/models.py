@@ -203,6 +203,11 @@ def model_from_environment(on_text: OnText | None = None) -> tuple[Model, str]:
         )
     name = os.environ.get("OPENAI_MODEL", "").strip() or DEFAULT_MODEL
     address = os.environ.get("OPENAI_BASE_URL", "").strip() or "https://api.openai.com/v1"
+    if "@" in address.partition("//")[2].partition("/")[0] or "//" not in address:
+        raise ModelError(
+            "OPENAI_BASE_URL is an address like https://host/v1, without user and password: "
+            "they would stand in logs. The key belongs into OPENAI_API_KEY"
+        )
     try:
         client = openai.OpenAI(api_key=key, base_url=address, timeout=TIMEOUT, max_retries=2)
     except httpx2.InvalidURL as error:

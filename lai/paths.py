@@ -85,9 +85,13 @@ def split(path: str, *, artifacts: bool = False) -> Parts:
 
 
 def _is_state(name: str) -> bool:
-    """Whether some disk could take ``name`` for the state folder: case, width, invisibles."""
+    """Whether some disk could take ``name`` for the state folder.
+
+    Case, width, invisibles, and what Windows drops at the end: dots, blanks, a stream.
+    """
     folded = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(c for c in folded if unicodedata.category(c) != "Cf") == STATE
+    plain = "".join(c for c in folded if unicodedata.category(c) != "Cf")
+    return plain.partition(":")[0].rstrip(" .") == STATE
 
 
 @contextmanager

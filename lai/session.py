@@ -31,6 +31,8 @@ from lai.storage import (
     claim,
     lock,
     make_folder,
+    open_own,
+    require_own,
     sync_folder,
 )
 
@@ -153,8 +155,9 @@ class Session(LogFile):
 
     def _open(self) -> None:
         make_folder(self.path.parent, self._fsync)
+        require_own(self.path.parent)
         self._lock_fd = lock(self.path)
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._fd = open_own(self.path, os.O_APPEND)
         claim(self._fd, self.path, "")  # another name of the same file has another lock beside it
         tail = self._load(everything=False)
         self._process = os.getpid()

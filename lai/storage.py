@@ -5,6 +5,7 @@ It does not know what a session holds.
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,13 +49,43 @@ def make_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
         sync_folder(missing.parent, fsync)
 
 
+def require_own(folder: Path) -> None:
+    """Raise SessionError for a state folder that is a link or somebody else's; shut it to others.
+
+    A workspace may come from anywhere, and bring one along.
+    """
+    if folder.name != STATE:
+        return
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise SessionError(f"{folder} is a link or no folder; nothing is written there")
+    if status.st_uid != os.geteuid():
+        raise SessionError(f"{folder} belongs to somebody else, who could change what it holds")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file of the state folder, private; never through a link that lies there."""
+    linked = os.O_NOFOLLOW if path.parent.name == STATE else 0
+    descriptor = os.open(path, flags | os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | linked, 0o600)
+    status = os.fstat(descriptor)
+    ours = linked and stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    if ours and stat.S_IMODE(status.st_mode) & 0o077:
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
 def lock(path: Path) -> int:
     """Claim a session by the lock file beside it, which then names this process.
 
     The session is free again once the descriptor that comes back is closed.
     """
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = open_own(path.with_name(path.name + ".lock"), 0)
     try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise SessionError(f"{path}.lock has another name, and is not written through")
         claim(descriptor, path, os.read(descriptor, 20).decode("ascii", "replace").strip())
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

@@ -2,9 +2,9 @@
 
 Rules that live here and nowhere else:
 
-1. The environment is this process's own, except what looks like a secret by its name (so
-   that ``env`` prints no key into the session) and what would run something else than was
-   shown: ``BASH_ENV``, shell functions.
+1. The environment is this process's own, except what looks like a secret by its name, or
+   by a password in an address (so that ``env`` prints no key into the session; proxies
+   stay), and what would run something else than was shown: ``BASH_ENV``, shell functions.
 2. In a sandbox the home folder is out of sight, and with it keys, settings (git's too) and
    histories. Of it stay the programs: the folders of PATH with what usually lies beside
    them, and this Python. HOME and TMPDIR are a folder made for the one command.
@@ -21,10 +21,12 @@ from pathlib import Path
 from lai.storage import STATE
 
 WITHHELD = re.compile(
-    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN|SECRET|PASSW|CREDENTIAL"
+    r"(API|ACCESS|PRIVATE|OPENAI|ACCOUNT|ENCRYPTION|SIGNING|AUTH)_?KEY|TOKEN|SECRET|CREDENTIAL"
+    r"|PASSW|PASSPHRASE|(_|^)(PASS|PAT|DSN)$|^MYSQL_PWD$|^OPENAI_BASE_URL$"
     r"|^SHELLOPTS$|^BASHOPTS$|^PS4$|^ENV$|^BASH_ENV$|^BASH_FUNC_|^FORCE_COLOR$|^CLICOLOR_FORCE$",
     re.IGNORECASE,
 )
+IN_ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")  # postgresql://user:password@host
 PLAIN = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}  # no colours, no paging
 HOME = ("HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
 TMP = "/tmp"  # noqa: S108 (a folder of its own lies there)
@@ -34,7 +36,12 @@ BESIDE = ("lib", "lib64", "libexec", "include", "plugins", "versions", "version"
 
 def environment(home: str | None) -> dict[str, str]:
     """What a command finds in its environment; with a ``home`` of its own, or with the person's."""
-    kept = {name: value for name, value in os.environ.items() if not WITHHELD.search(name)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not WITHHELD.search(name)
+        and (name.lower().endswith("_proxy") or not IN_ADDRESS.search(value))
+    }
     return {**kept, **PLAIN, **(dict.fromkeys(HOME, home) if home else {})}
 
 

@@ -2,7 +2,7 @@
 
 Rules that live here and nowhere else:
 
-1. Text of the model reaches the terminal without its control characters.
+1. No text reaches the terminal with its control characters, whoever wrote it.
 2. A question can be left for later: the end of input and ``/exit`` are no answers. With
    nobody at the other end of a pipe a verdict is declined, and its outcome stays unknown.
 3. A process that was killed while it read may have left the terminal without echo; the
@@ -46,7 +46,7 @@ class Voice:
         if self._speaking:
             print()
         self._speaking = False
-        print(text, flush=True)
+        print(visible(text, keep="\n⟦⟧"), flush=True)  # some of it is made visible already
 
     def end(self) -> None:
         """End what is being said; the next words are another answer."""
@@ -110,7 +110,8 @@ def _lacks_evidence(answer: str) -> bool:
 
 
 def _later(question: Question) -> str:
-    return f"python -m lai resolve FILE {question.execution_id} happened --evidence TEXT"
+    attempt = visible(question.execution_id or "")
+    return f"python -m lai resolve FILE {attempt} happened --evidence TEXT"
 
 
 def width() -> int:

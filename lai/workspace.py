@@ -31,7 +31,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lai import bounds, output, paths, reads, replace, shell
+from lai import bounds, later, output, paths, reads, replace, shell
 from lai.records import JSON
 from lai.sandbox import chosen
 from lai.tools import Arguments, Effect, Run, Tool, ToolError
@@ -153,7 +153,9 @@ def _preview(root: Path, arguments: JSON) -> JSON:
     """What a person is shown. Raises ToolError for what will never be written."""
     parts, data = paths.split(arguments["path"]), _encode(arguments)
     path = "/".join(parts)
-    shown = {"path": path, "bytes": len(data), "preview": arguments["content"]}
+    who = later.runs_later(path)
+    said = {"executed_later": f"{who} runs or obeys this file by itself"} if who else {}
+    shown = {"path": path, **said, "bytes": len(data), "preview": arguments["content"]}
     with _folder_of(root, parts, "nothing was written") as (here, missing):
         descriptor = None if missing else paths.open_file(here, parts[-1])
         if descriptor is None:
@@ -161,10 +163,13 @@ def _preview(root: Path, arguments: JSON) -> JSON:
             made = ["/".join(parts[: n + 1]) for n in range(there, len(parts) - 1)]
             return {"action": "create", **shown, **({"new_folders": made} if made else {})}
         with os.fdopen(descriptor, "rb") as file:
-            replace.kept_mode(os.fstat(descriptor), path)
+            status = os.fstat(descriptor)
+            replace.kept_mode(status, path)
             old = file.read(reads.DIFF_LIMIT + 1)
+    others = f"{status.st_nlink - 1} more, which keep the old content"
+    names = {"other_names_of_the_file": others} if status.st_nlink > 1 else {}
     diff = reads.difference(old, data, path, ("now", "new"))
-    return {"action": "overwrite", **shown, "diff": diff}
+    return {"action": "overwrite", **shown, **names, "diff": diff}
 
 
 def _since(root: Path, arguments: JSON, messages: list[JSON]) -> JSON:

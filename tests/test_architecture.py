@@ -18,8 +18,8 @@ Sources = Mapping[str, str]  # by module name, "" for the package itself
 ORDER = """
     records tokens usage budget bounds calls wire executions ledger context history tools receipts
     actions spending compaction summary recovery approval extract checksums lines replies
-    reads prepared storage logfile session report journal outcome offline models paths artifacts
-    completion executor agent faults processes traces output replace view landlock
+    reads later prepared storage logfile session report journal outcome offline models paths
+    artifacts completion executor agent faults processes traces output replace view landlock
     sandbox shell workspace
     __init__ selfcheck voice window chat __main__
     operations.records operations.answers operations.policy operations.changes
@@ -35,13 +35,13 @@ ORDER = """
 PURE = """
     records tokens usage budget bounds calls wire executions ledger context history tools receipts
     actions spending compaction summary recovery approval extract checksums lines replies
-    reads prepared operations.records operations.answers operations.policy operations.changes
+    reads later prepared operations.records operations.answers operations.policy operations.changes
     operations.service.profiles operations.service.mishaps
 """.split()
 # What a pure module may use: nothing here reaches a file, process, clock or random source.
 HARMLESS = """
-    array collections collections.abc contextlib dataclasses difflib enum functools hashlib
-    itertools json math pydantic re string types typing unicodedata
+    array collections collections.abc contextlib dataclasses difflib enum fnmatch functools
+    hashlib itertools json math pydantic re string types typing unicodedata
 """.split()
 WORLDLY_CALLS = ("open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint")
 HEAVY = "pandas ipywidgets matplotlib IPython tqdm numpy jupyter_client".split()

@@ -689,7 +689,7 @@ def test_a_key_goes_live(monkeypatch: pytest.MonkeyPatch) -> None:
     set_environment(
         monkeypatch,
         OPENAI_API_KEY=KEY,
-        OPENAI_BASE_URL="https://user:pass@llm.example:8443/v1",
+        OPENAI_BASE_URL="https://llm.example:8443/v1",
         OPENAI_MODEL="模型",
     )
     assert model_from_environment()[1] == "live: 模型 at llm.example:8443"

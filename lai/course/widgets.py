@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import ipywidgets  # type: ignore[import-untyped]
 from IPython.display import display
 
-from lai.approval import Kind, Question
+from lai.approval import Kind, Question, visible
 from lai.records import LaiError
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Prompt:
         with self._asking:
             answer = asyncio.run_coroutine_threadsafe(self._ask(question), self._loop).result()
         if answer is None:
-            print(f"Not answered: {question.tool_name}, call {question.call_id}")
+            print(f"Not answered: {_about(question)}")
         else:
             print(_decision("You", question, answer))
         return answer
@@ -212,8 +212,12 @@ def _button(label: str, style: str) -> ipywidgets.Button:
 def _decision(who: str, question: Question, answer: str) -> str:
     head, colon, evidence = answer.partition(": ")
     said = DECIDED.get(head + colon, answer)
-    about = f"{question.tool_name}, call {question.call_id}"
-    return f"{who}: {said} ({about})" + (f". Evidence: {evidence}" if evidence else "")
+    told = f". Evidence: {visible(evidence)}" if evidence else ""
+    return f"{who}: {visible(said)} ({_about(question)}){told}"
+
+
+def _about(question: Question) -> str:
+    return visible(f"{question.tool_name}, call {question.call_id}")
 
 
 def _scripted_answer(question: Question, answer: str) -> str:
