@@ -33,7 +33,7 @@ from lai.storage import (
     make_folder,
     open_own,
     require_own,
-    sync_folder,
+    sync_names,
 )
 
 
@@ -162,9 +162,9 @@ class Session(LogFile):
         tail = self._load(everything=False)
         self._process = os.getpid()
         # The process before may have died ahead of its fsync: what was read here, and the
-        # name it was read under, must not be able to vanish once something is done about it.
+        # names it was read under, must not be able to vanish once something is done about it.
         self._fsync(self._fd)
-        sync_folder(self.path.parent, self._fsync)
+        sync_names(self.path, self._fsync)
         self._refuses = None
         if tail:
             self._mend(tail)

@@ -49,6 +49,13 @@ def make_folder(folder: Path, fsync: Callable[[int], None] = os.fsync) -> None:
         sync_folder(missing.parent, fsync)
 
 
+def sync_names(path: Path, fsync: Callable[[int], None] = os.fsync) -> None:
+    """Make durable the name of a session, and that of the state folder in which it lies."""
+    sync_folder(path.parent, fsync)
+    if path.parent.name == STATE:
+        sync_folder(path.parent.parent, fsync)
+
+
 def require_own(folder: Path) -> None:
     """Raise SessionError for a state folder that is a link or somebody else's; shut it to others.
 
