@@ -19,6 +19,7 @@ It does not know commands, processes or time.
 
 import os
 import select
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +82,8 @@ class Output:
     def close(self) -> None:
         """Stop reading. Who prints from now on is told so by the system."""
         os.close(self.source)
-        os.close(self.file)
+        with suppress(OSError):  # some disks tell only now that they were full
+            os.close(self.file)
 
     def _add(self, chunk: bytes) -> None:
         self.total += len(chunk)

@@ -126,7 +126,8 @@ def folder(root: Path, names: Parts, *, make: int | None = None) -> Iterator[tup
             here = deeper
         yield here, ()
     finally:
-        os.close(here)
+        with suppress(OSError):  # nothing is written by it: what was done in the folder is done
+            os.close(here)
 
 
 def _enter(here: int, name: str, make: int | None) -> int | None:

@@ -16,7 +16,7 @@ It does not know what records mean: any object of a known shape is as good as an
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -128,7 +128,8 @@ class Session(LogFile):
         """Let the file and the lock go. Closing twice is harmless."""
         for fd in (self._fd, self._lock_fd):
             if fd is not None:
-                os.close(fd)
+                with suppress(OSError):  # what was promised is on the disk already
+                    os.close(fd)
         self._fd = self._lock_fd = None
         self._refuses = "it is closed"
 
@@ -202,4 +203,5 @@ class Session(LogFile):
             ) from cause
         self._remember(mend, line)
         self._refuses = None
+        self._require_same_file(self._fd)  # where locks mean nothing: nobody came in between
         return self.last_line

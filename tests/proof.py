@@ -22,6 +22,21 @@ PROOFS: dict[str, list[str]] = {
     "machine": ["-m", "pytest", "-q", "tests/test_operation_machine.py"],
     # Real processes on one database, killed, stopped and too late; the server killed too.
     "races": ["-m", "pytest", "-q", "tests/test_races.py", "tests/test_database_crash.py"],
+    # Power lost at every call, with every part of what was not saved; twice in a row.
+    "power": ["-m", "pytest", "-q", "-s", "tests/test_power_loss.py"],
+    # Real processes on a disk that kills, refuses, cuts or fills up, at every call and byte.
+    "disk": ["-m", "pytest", "-q", "-s", "tests/test_real_disk.py", "tests/test_full_disk.py"],
+    # Every bit of a session flipped; threads that swap folders for thirty seconds each.
+    "damage": ["-m", "pytest", "-q", "tests/test_checksums.py", "tests/test_path_race.py"],
+    # Sessions of 10,000, 100,000 and 1,000,000 records: seconds and bytes.
+    "scale": ["tests/bench/bench_scale.py"],
+    "batches": ["-m", "pytest", "-q", "tests/test_scale.py"],
+    # Each way out of each sandbox alone.
+    "walls": ["-m", "pytest", "-q", "tests/test_sandbox.py", "tests/test_sandbox_choice.py"],
+    # The library with one fault after the other: the tests must notice each.
+    "mutants": ["tests/mutate.py"],
+    # Every branch of the core is taken.
+    "coverage": ["tests/coverage_of_core.py"],
     # The real agent, killed at every point of a turn, with a tool for each promise.
     "crashes": ["-m", "lai.course.crashes", "--json", str(RESULTS / "crashes.json")],
     # The same, and its recovery killed at every point as well.

@@ -18,7 +18,7 @@ from lai.sandbox import TABLE, Sandbox
 __all__ = ["kind", "tag", "ws"]  # fixtures
 ROOT = Path(__file__).parents[1]
 ABI = landlock.version()
-PROOF = "LAI_PROOF" in os.environ  # each way out alone, not all in one command
+PROOF = os.environ.get("LAI_PROOF") == "1"  # each way out alone, not all in one command
 
 
 def out(ws: Path) -> Path:
