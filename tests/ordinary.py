@@ -61,7 +61,7 @@ Thumbs.db
 2024-06-01T12:00:00Z.log
 http___example.com.html
 back\\slash.txt
-C:\\Users\\me.txt
+D:\\Daten\\me.txt
 question?.txt
 star*.txt
 less<more>.txt

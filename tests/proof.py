@@ -22,6 +22,8 @@ PROOFS: dict[str, list[str]] = {
     "machine": ["-m", "pytest", "-q", "tests/test_operation_machine.py"],
     # Real processes on one database, killed, stopped and too late; the server killed too.
     "races": ["-m", "pytest", "-q", "tests/test_races.py", "tests/test_database_crash.py"],
+    # Every pair of crashes, in memory: the second one in the recovery from the first.
+    "pairs": ["-m", "pytest", "-q", "-s", "tests/test_crash.py"],
     # Power lost at every call, with every part of what was not saved; twice in a row.
     "power": ["-m", "pytest", "-q", "-s", "tests/test_power_loss.py"],
     # Real processes on a disk that kills, refuses, cuts or fills up, at every call and byte.

@@ -471,7 +471,7 @@ def start(folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
 def wait_for(path: Path) -> None:
     """Wait until the effect of a command is seen in the world."""
     deadline = time.monotonic() + 60
-    while not path.exists():
+    while not path.exists() or path.stat().st_size == 0:  # it is opened first, then written
         assert time.monotonic() < deadline, f"{path} never appeared"
         time.sleep(0.01)
 
