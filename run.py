@@ -45,7 +45,7 @@ BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 STAMP = ENV / "lai-installed"
 NAMED = {
-    "test": ["-m", "pytest"],
+    "test": ["-m", "pytest", "-n", "auto", "--maxprocesses", "4"],  # -n 0: one after the other
     "proof": [str(Path("tests", "proof.py"))],
     "notebooks": ["-m", "lai.course.run_notebooks"],
     # By path, and -P keeps its folder off sys.path: it must start where `import lai` fails.
