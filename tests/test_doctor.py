@@ -52,6 +52,8 @@ def refuse(_: Path) -> None:
         (doctor.storage(Path("/c/Google Drive"), ""), "warn", "move the course"),
         (doctor.storage(Path("/c/我的坚果云/lai"), ""), "warn", "move the course"),
         (doctor.bash(None), "FAIL", "apt install bash"),
+        (doctor.walls(lambda: refuse(ROOT)), "warn", "apt install bubblewrap"),
+        (doctor.walls(lambda: None), "ok", "bubblewrap: works"),
     ],
 )
 def test_doctor_advises(finding: doctor.Finding, level: str, says: str) -> None:

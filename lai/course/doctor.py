@@ -165,6 +165,16 @@ def bash(path: str | None) -> Finding:
     return Finding("FAIL", "bash: not found", f"install it (apt install bash); {WINDOWS}")
 
 
+def walls(trial: Callable[[], object]) -> Finding:
+    """Bubblewrap keeps approved commands in the workspace; the lessons do without it."""
+    try:
+        trial()
+    except (OSError, subprocess.SubprocessError):
+        advice = "commands have weaker walls or none; on Linux install it (apt install bubblewrap)"
+        return Finding("warn", "bubblewrap: does not work here", advice)
+    return Finding("ok", "bubblewrap: works")
+
+
 def model(environment: Mapping[str, str]) -> Finding:
     """Which model answers: nobody needs a key."""
     if environment.get("OPENAI_API_KEY"):
@@ -179,6 +189,8 @@ def look() -> Iterator[Finding]:
     yield ipykernel(version_of("ipykernel"))
     yield imported(import_origin(ROOT / "notebooks"), ROOT)
     yield bash(shutil.which("bash"))
+    line = ["bwrap", "--ro-bind", "/", "/", "true"]
+    yield walls(lambda: subprocess.run(line, check=True, capture_output=True, timeout=30))
     yield from (trial(ROOT, *each) for each in TRIALS)
     mounts = Path("/proc/mounts")
     table = os.fsdecode(mounts.read_bytes()) if mounts.exists() else ""
