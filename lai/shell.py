@@ -46,7 +46,7 @@ WARNING = (
     "Approval is not permission and not a sandbox: the command runs with all your rights. It can "
     "change, delete or send away whatever you can reach, also outside the workspace."
 )
-WALLS = "Approval is not permission. What the sandbox {0} keeps and what not: {1}"
+WALLS = "Approval is not permission. In the sandbox {0}: {1}"
 
 
 class _Setting(NamedTuple):
