@@ -34,7 +34,7 @@ DISK = (
         "storage.py",
         "    if path.parent.name == STATE:\n        sync_folder(path.parent.parent, fsync)\n",
         "",
-        "session_bad_input::test_a_folder_entry_that_was_not_made_durable_is_tried_again",
+        "power_loss::test_a_power_loss_at_every_call",
     ),
     Mutant(
         "new state folder without fsync",
@@ -137,7 +137,7 @@ DISK = (
         "journal.py",
         '            self.session.distrust("a stop fell between the file and what is known of it")\n',
         "",
-        "outcome::test_stopped_in_an_append",
+        "crash::test_a_stop_at_every_point",
     ),
     # --- tails --------------------------------------------------------------------------------
     Mutant(
@@ -200,7 +200,7 @@ DISK = (
         "        make_folder(self.path.parent, self._fsync)\n        require_own(self.path.parent)\n"
         "        self.path.touch()\n        self._load(everything=False)\n"
         "        self._load = lambda everything: None  # type: ignore[method-assign]\n",
-        "two_recoverers::test_the_lock_lets_one_in",
+        "session::test_a_session_cut_at_every_byte_loses_only_the_cut_record",
     ),
     Mutant(
         "lock file removed",
@@ -210,7 +210,7 @@ DISK = (
         "        if self._lock_fd is not None:\n"
         '            self.path.with_name(self.path.name + ".lock").unlink(missing_ok=True)\n'
         "        for fd in (self._fd, self._lock_fd):",
-        "one_writer session",
+        "seeded::test_the_lock_file_stays",
     ),
     Mutant(
         "lock of the process",

@@ -93,7 +93,7 @@ FILE = (
         "checksums.py",
         "        if _digest(record[: end.start(2)]) != own:",
         "        if own not in (_digest(record[: end.start(2)]), _digest(record[: end.start()])):",
-        "checksums",
+        "seeded::test_the_checksum_covers_the_name_of_the_line_before",
     ),
     Mutant(
         "line without checksum believed",
@@ -153,7 +153,7 @@ FILE = (
         "logfile.py",
         "    names = _RESUME if _RESUME[0] in record else _KEPT",
         "    names = _KEPT",
-        "resume::test_a_part_tells_what_the_whole_tells",
+        "resume::test_a_part_is_all_that_is_read",
     ),
     Mutant(
         "part not judged by the whole",
@@ -187,7 +187,7 @@ FILE = (
         "            self.journal.begin(call, tool, Status.APPROVED, **base)\n",
         "            base = {k: tool.version(arguments) for k in base if tool.version}\n"
         "            self.journal.begin(call, tool, Status.APPROVED, **base)\n",
-        "promises::test_moved_before_the_write",
+        "attacks_run::test_what_is_put_there_while_a_person_reads_is_not_followed",
     ),
     Mutant(
         "written in place",
@@ -252,7 +252,7 @@ FILE = (
         "storage.py",
         "| os.O_NONBLOCK | linked, 0o600)",
         "| os.O_NONBLOCK | linked, 0o644)",
-        "session::test_permissions",
+        "seeded::test_a_session_beside_the_state_folder_is_private_too",
     ),
     Mutant(
         "state folder through a link",

@@ -86,7 +86,7 @@ PROMPT = (
         "compaction.py",
         "    if history.ledger.first_open() is not None:\n        return None\n",
         "",
-        "compaction::test_no_compaction_while_a_call_is_open",
+        "compaction::test_the_view_is_valid_after_every_cut",
     ),
     Mutant(
         "compaction drops an unknown",
@@ -127,14 +127,6 @@ PROMPT = (
         "not entry.clean or entry.line < 1",
         "entry.line < 1",
         "compaction",
-    ),
-    Mutant(
-        "compaction starts in the middle of a line",
-        "two records on one line stay together",
-        "compaction.py",
-        " or before.line == entry.line:",
-        ":",
-        "compaction::test_two_records_on_one_line_stay_together",
     ),
     Mutant(
         "resume behind an unknown",

@@ -29,7 +29,7 @@ TURN = (
         "agent.py",
         "        self.question = self.executor.perform(action)\n        self.watch(action)\n",
         "        self.watch(action)\n        self.question = self.executor.perform(action)\n",
-        "agent",
+        "seeded::test_whoever_watches_is_told_of_what_is_on_the_disk",
     ),
     Mutant(
         "approval after the start",
@@ -86,7 +86,7 @@ TURN = (
         "recovery.py",
         '_STOPPED = (("cause", "interrupt"), ("target"',
         '_STOPPED = (("target"',
-        "outcome::test_stopped",
+        "crash::test_a_stop_outlives_the_process",
     ),
     Mutant(
         "attempts not counted",
@@ -118,7 +118,7 @@ TURN = (
         "journal.py",
         '        return f"{call.name}:{call.id}"  # two intended identical commands are two actions',
         '        return f"{call.name}:{digest(call.text)}"',
-        "agent refusals",
+        "seeded::test_two_equal_wishes_are_two_actions",
     ),
     Mutant(
         "expired key used",
@@ -191,7 +191,7 @@ TURN = (
         "receipts.py",
         '            return {**whole, "advice": DO_NOT_REPEAT}',
         "            return whole",
-        "agent::test_experiment_2",
+        "outcome::test_errors",
     ),
     Mutant(
         "refused retry hides the doubt",
@@ -207,7 +207,7 @@ TURN = (
         "outcome.py",
         "    return {**head, **plain(result), **head}",
         "    return {**head, **plain(result)}",
-        "outcome::test_results",
+        "seeded::test_a_result_stands_under_the_attempt_that_made_it",
     ),
     Mutant(
         "damage forgotten at the call",

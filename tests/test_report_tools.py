@@ -16,6 +16,7 @@ from lai.course import reporting
 from lai.course.place import agent_at
 from lai.course.reporting import REPORT, Desk, counted, desk, lose
 from lai.course.tables import steps
+from lai.operations import tools
 from lai.operations.patience import Patient
 from lai.operations.records import OperationError, State
 from lai.operations.service.running import Service, running
@@ -114,6 +115,19 @@ def test_absent_is_said_on_our_own_record_alone(at: Desk, planned: bool, tmp_pat
     assert made.lookup is not None
     assert made.lookup(REPORT, key(tmp_path)).finding is Finding.ABSENT
     assert [found.state for found in at.store.all()] == [State.PLANNED] * planned
+
+
+def test_planned_again_is_not_absent(
+    at: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent once may have arrived, although a person permitted to send it again."""
+    at.worker.plan(key(tmp_path), REPORT, run_id="run", tool_name=CREATE)
+    again = replace(at.store.get(key(tmp_path)), sent_at=1.0)
+    monkeypatch.setattr(type(at.store), "get", lambda *_: again)
+    monkeypatch.setattr(tools, "_settled", lambda _worker, known, _wait: known)
+    made, _ = at.tools()
+    assert made.lookup is not None
+    assert made.lookup(REPORT, key(tmp_path)).finding is Finding.INCONCLUSIVE
 
 
 def test_not_found_at_the_service_is_inconclusive(
