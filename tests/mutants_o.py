@@ -226,7 +226,7 @@ OPERATIONS = (
         "operations/policy.py",
         "        case Remote.NOT_FOUND if _passed(record.absent_final_at, now) and not _passed(",
         "        case Remote.NOT_FOUND if record.absent_final_at is not None and not _passed(",
-        "schedule::test_not_found_is_a_no_between_two_times_only",
+        "schedule::test_every_row_of_the_table",
     ),
     Mutant(
         "not found final too late",
@@ -235,7 +235,7 @@ OPERATIONS = (
         "        case Remote.NOT_FOUND if _passed(record.absent_final_at, now) and not _passed(\n"
         "            record.key_expires_at, now\n        ):",
         "        case Remote.NOT_FOUND if _passed(record.absent_final_at, now):",
-        "schedule::test_not_found_is_a_no_between_two_times_only",
+        "schedule::test_every_row_of_the_table",
     ),
     Mutant(
         "last refusal about all requests",
