@@ -42,6 +42,7 @@ from lai.tools import Arguments, Effect, Run, Tool, ToolError, Unconfirmed
 Process = subprocess.Popen[bytes]
 COMMAND_LIMIT = 60_000  # bytes; the system's own limit for one argument is 131,072
 TICK, GRACE = 0.05, 0.2  # seconds: between two looks; for output that is still on its way
+DESCRIPTION = "Run a bash command in the workspace. No input; long output is shortened."
 WARNING = (
     "Approval is not permission and not a sandbox: the command runs with all your rights. It can "
     "change, delete or send away whatever you can reach, also outside the workspace."
@@ -67,7 +68,7 @@ def run_bash_tool(root: Path, timeout: float, room: Room, kind: Sandbox) -> Tool
     walls, noted = WALLS.format(kind, sandbox.described(kind)), {"sandbox": str(kind)}
     return Tool(
         name="run_bash",
-        description="Run a bash command in the workspace. No input; long output is shortened.",
+        description=DESCRIPTION if kind is Sandbox.NONE else f"{DESCRIPTION} {_limits(kind)}",
         arguments=BashArguments,
         run=partial(_run, _Setting(root, timeout, room, kind)),
         effect=Effect.OPAQUE,
@@ -76,6 +77,11 @@ def run_bash_tool(root: Path, timeout: float, room: Room, kind: Sandbox) -> Tool
         watch=partial(traces.look, root),
         noted=noted,
     )
+
+
+def _limits(kind: Sandbox) -> str:
+    """What a model should know before it tries."""
+    return f"Sandbox: {kind}; network: {sandbox.TABLE['network'][kind]}."
 
 
 def _preview(about: JSON, arguments: JSON) -> JSON:

@@ -44,6 +44,15 @@ def test_prompt_result_and_ledger_name_it(ws: Path, name: str) -> None:
         assert [r for r in session.records if "sandbox" in r] != []
 
 
+@pytest.mark.parametrize("name", list(Sandbox))
+def test_the_model_knows_its_walls(ws: Path, name: str) -> None:
+    """Before it tries, the description of the tool says which sandbox there is, and no network."""
+    if name not in sandbox.available():
+        pytest.skip(f"{name} does not work here")
+    said = tools(ws, sandbox=name)[2].schema()["function"]["description"]
+    assert (f"Sandbox: {name}; network: no" in said) is (name != "none")
+
+
 def test_a_note_replaces_no_field_of_the_record(ws: Path) -> None:
     """A tool that would note a status, or another field of the format, cannot be made."""
     with pytest.raises(ValueError, match="noted"):
