@@ -17,7 +17,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bench_length import LONG, turn
+from sums import NOTHING, chained
 
 from lai import Session, decide
 from lai.journal import history_of
@@ -31,13 +34,15 @@ RESUME, LOAD, MEMORY = 10, 1.6, 1.5
 
 def make(path: Path) -> None:
     """A session of so many records whose last one is a compaction."""
-    records = [record for number in range(LONG // 7) for record in turn(number)]
-    lines = [json.dumps(r, ensure_ascii=False, separators=(",", ":")).encode() for r in records]
+    lines, name = list[bytes](), NOTHING
+    for number in range(LONG // 7):
+        for record in turn(number):
+            line, name = chained(record, name)
+            lines.append(line)
     first = len(lines) - BEHIND
     compaction: Record = {"type": "compaction", "summary": "总结", "first_kept": first + 1}
-    compaction["first_kept_offset"] = sum(len(line) + 1 for line in lines[:first])
-    lines.append(json.dumps(compaction, ensure_ascii=False, separators=(",", ":")).encode())
-    path.write_bytes(b"\n".join(lines) + b"\n")
+    compaction["first_kept_offset"] = sum(map(len, lines[:first]))
+    path.write_bytes(b"".join([*lines, chained(compaction, name)[0]]))
 
 
 def medians(runs: int, *actions: Callable[[], object]) -> list[float]:
