@@ -5,10 +5,11 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sums import digest, line_of
 from toolkit import Text, agent, answers, log, opaque
 
-from lai import Session, Tool
+from lai import Run, Session, Tool, ToolError, workspace_tools
 from lai.actions import Attempt
 
 SEND = ("send", {"text": "书\u2028"})
@@ -74,3 +75,26 @@ def test_a_session_beside_the_state_folder_is_private_too(tmp_path: Path) -> Non
     finally:
         os.umask(umask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_put_there_at_the_last_moment_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a file when it was looked at, and is a link when it is opened: nothing is read."""
+    root, secret = tmp_path / "工作", tmp_path / "secret.txt"
+    root.mkdir()
+    secret.write_text("秘密", "utf-8")
+    (root / "a.txt").write_text("书", "utf-8")
+    read_file, *_ = workspace_tools(root, sandbox="none")
+    real = os.open
+
+    def late(path: Any, flags: int, *more: Any, **where: Any) -> int:
+        if path == "a.txt":
+            (root / "a.txt").unlink()
+            (root / "a.txt").symlink_to(secret)
+        return real(path, flags, *more, **where)
+
+    monkeypatch.setattr(os, "open", late)
+    with pytest.raises(ToolError):
+        read_file.run({"path": "a.txt"}, Run("", ""))
+    assert (root / "a.txt").is_symlink()
