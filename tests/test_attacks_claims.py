@@ -1,10 +1,12 @@
 """Texts that claim something, ids that pretend, and a workspace that lies in wait at the start."""
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from toolkit import JSON, agent, answers, assistant, attempt, log, opaque, recei
 from toolkit import lines as effects
 
 import lai
-from lai import Session, SessionError, Tool, session_path, workspace_tools
+from lai import Question, Session, SessionError, Tool, session_path, workspace_tools
+from lai.approval import Kind
+from lai.course.widgets import Card
 
 LIBRARY = Path(lai.__file__).parents[1]
 
@@ -214,3 +218,26 @@ def test_nothing_of_the_workspace_runs_at_the_start(tmp_path: Path) -> None:
     shutil.rmtree(root / ".agent_state")
     assert tree(root) == before
     assert not misfits(done.stdout)
+
+
+@pytest.mark.parametrize("first", ["y", "n", None])
+def test_a_late_click_changes_nothing(first: str | None) -> None:
+    """The first click counts, and its buttons are dead; the second one and a stop come too late."""
+    question = Question(
+        kind=Kind.APPROVAL,
+        tool_name="send",
+        call_id="call_书",
+        arguments={"text": "书"},
+        sha256="0" * 64,
+        key="send:call_书",
+        shown={"text": "书"},
+    )
+    card = Card(question)
+    card.decide(first)
+    clicks = [threading.Thread(target=card.decide, args=[late]) for late in ("y", "n", None) * 9]
+    for click in clicks:
+        click.start()
+    for click in clicks:
+        click.join()
+    assert all(button.disabled for button in card.buttons)
+    assert asyncio.run(card.answer()) == first
